@@ -80,8 +80,10 @@ func parseCIE(b []byte, m machine) (*cie, bool) {
 		return nil, false
 	}
 	run := runner{cie: e, m: m}
-	if !run.all(c.b, nil) {
-		return nil, false
+	for step, ok := uint64(1), true; step != 0; {
+		if step, ok = run.next(&c); !ok {
+			return nil, false
+		}
 	}
 	e.initial = run.frame
 	return e, true
@@ -154,47 +156,35 @@ type runner struct {
 	saved []frame
 }
 
-// all runs b. It calls emit with the state that holds from an address to the next one, but not for
-// the last state. It returns false at an unknown instruction; then the caller must not use what
-// follows.
-func (r *runner) all(b []byte, emit func(pc uint64, f frame)) bool {
-	c := cursor{b: b}
-	for len(c.b) > 0 {
+// next runs instructions up to one that advances the address. It returns the distance, 0 at the
+// end. The state holds from pc to there. ok is false at an unknown instruction; then the caller must
+// not use what follows.
+func (r *runner) next(c *cursor) (step uint64, ok bool) {
+	for len(c.b) > 0 && step == 0 {
 		op := c.u8()
-		if step, ok := r.distance(op, &c); ok {
-			if step != 0 && emit != nil {
-				emit(r.pc, r.frame)
+		switch low := uint64(op & 0x3f); op & 0xc0 {
+		case cfaAdvance:
+			step = low * r.code
+		case cfaOffset:
+			r.set(low, place{atCFA, int64(c.uleb()) * r.data})
+		case cfaRestore:
+			r.restore(low)
+		default:
+			if op >= cfaAdvance1 && op <= cfaAdvance4 {
+				step = c.uint(1<<(op-cfaAdvance1)) * r.code
+			} else if !r.one(op, c) {
+				return 0, false
 			}
-			r.pc += step
-		} else if !r.one(op, &c) {
-			return false
 		}
 		if c.bad {
-			return false
+			return 0, false
 		}
 	}
-	return true
+	return step, true
 }
 
-// distance returns the address delta of an instruction. ok is false if it has none.
-func (r *runner) distance(op uint8, c *cursor) (uint64, bool) {
-	switch {
-	case op&0xc0 == cfaAdvance:
-		return uint64(op&0x3f) * r.code, true
-	case op >= cfaAdvance1 && op <= cfaAdvance4:
-		return c.uint(1<<(op-cfaAdvance1)) * r.code, true
-	}
-	return 0, false
-}
-
+// one runs an instruction without an operand in its low bits.
 func (r *runner) one(op uint8, c *cursor) bool {
-	if low := uint64(op & 0x3f); op&0xc0 == cfaOffset {
-		r.set(low, place{atCFA, int64(c.uleb()) * r.data})
-		return true
-	} else if op&0xc0 == cfaRestore {
-		r.restore(low)
-		return true
-	}
 	switch op {
 	case cfaNop, cfaWindowSave:
 	case cfaArgsSize:

@@ -1,7 +1,5 @@
 package unwind
 
-import "encoding/binary"
-
 // cursor reads values from the front of b. A read past the end returns zeros and sets bad.
 type cursor struct {
 	b   []byte
@@ -25,14 +23,23 @@ func (c *cursor) skip(n uint64) {
 	c.take(int(n))
 }
 
-// uint reads an n-byte little-endian number.
-func (c *cursor) uint(n int) uint64 {
-	var w [8]byte
-	copy(w[:], c.take(n))
-	return binary.LittleEndian.Uint64(w[:])
+// uint reads an n-byte little-endian number, n up to 8.
+func (c *cursor) uint(n int) (v uint64) {
+	for i, b := range c.take(n) {
+		v |= uint64(b) << (8 * i)
+	}
+	return v
 }
 
-func (c *cursor) u8() uint8 { return uint8(c.uint(1)) }
+func (c *cursor) u8() uint8 {
+	if len(c.b) == 0 {
+		c.bad = true
+		return 0
+	}
+	v := c.b[0]
+	c.b = c.b[1:]
+	return v
+}
 
 // leb reads a LEB128 number, and returns its length in bits.
 func (c *cursor) leb() (v uint64, bits uint, negative bool) {
@@ -49,6 +56,9 @@ func (c *cursor) leb() (v uint64, bits uint, negative bool) {
 }
 
 func (c *cursor) uleb() uint64 {
+	if len(c.b) > 0 && c.b[0] < 0x80 { // most are
+		return uint64(c.u8())
+	}
 	v, _, _ := c.leb()
 	return v
 }

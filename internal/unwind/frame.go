@@ -71,7 +71,7 @@ func breg(b []byte) (reg uint64, off int64, rest []byte, ok bool) {
 }
 
 // rule returns the kernel's rule for a frame.
-func (f frame) rule(m machine) Rule {
+func (f *frame) rule(m machine) Rule {
 	r := Rule{Kind: f.cfa, Arg: f.arg, CFA: int32(f.off)}
 	switch {
 	case f.ra.how == undefined:

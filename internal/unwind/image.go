@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"ingero/internal/elffile"
 )
@@ -79,14 +80,29 @@ func (im *Image) behind(r io.ReaderAt, hdr elffile.Segment) section {
 // mapping shows the file from offset on at start.
 func (im *Image) Bias(start, offset uint64) (uint64, bool) { return im.loads.Bias(start, offset) }
 
-// window reads a section front to back through a buffer.
+// window reads a section through two buffers, since the records of two source files often alternate
+// when they are in order of address.
 type window struct {
 	r    io.ReaderAt
 	s    section
 	step uint64 // bytes per read, unless a caller needs more
-	buf  []byte
-	at   uint64 // offset in the section of buf
-	have int
+	buffer
+	other buffer // used before the first one
+}
+
+// buffer has the bytes of a section from an offset on.
+type buffer struct {
+	at uint64
+	b  []byte
+}
+
+// bytes returns n bytes from an offset in the section, if the buffer has them.
+func (b *buffer) bytes(off, n uint64) ([]byte, bool) {
+	at, have := off-b.at, uint64(len(b.b))
+	if at > have || n > have-at {
+		return nil, false
+	}
+	return b.b[at:][:n], true
 }
 
 // recordMax bounds the bytes read of one record; real ones have a few hundred.
@@ -94,24 +110,24 @@ const recordMax = 64 << 10
 
 // bytes returns n bytes from an offset in the section, valid until the next call.
 func (w *window) bytes(off, n uint64) ([]byte, bool) {
+	if b, ok := w.buffer.bytes(off, n); ok {
+		return b, true
+	}
+	w.buffer, w.other = w.other, w.buffer
+	if b, ok := w.buffer.bytes(off, n); ok {
+		return b, true
+	}
 	if n > recordMax || off > w.s.size || n > w.s.size-off {
 		return nil, false
 	}
-	if off < w.at || off+n > w.at+uint64(w.have) {
-		want := min(max(w.step, n), w.s.size-off)
-		if uint64(len(w.buf)) < want {
-			w.buf = make([]byte, want)
-		}
-		got, err := w.r.ReadAt(w.buf[:want], int64(w.s.off+off))
-		if err != nil && !errors.Is(err, io.EOF) {
-			got = 0
-		}
-		w.at, w.have = off, got
-		if uint64(got) < n {
-			return nil, false
-		}
+	want := min(max(w.step, n), w.s.size-off)
+	w.b = slices.Grow(w.b[:0], int(want))[:want]
+	got, err := w.r.ReadAt(w.b, int64(w.s.off+off))
+	if err != nil && !errors.Is(err, io.EOF) {
+		got = 0
 	}
-	return w.buf[off-w.at:][:n], true
+	w.at, w.b = off, w.b[:got]
+	return w.buffer.bytes(off, n)
 }
 
 // record returns the record at an offset: its contents b, which begin at offset body, and the

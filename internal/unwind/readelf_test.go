@@ -114,11 +114,12 @@ func expression(k Kind) bool {
 	return k == KindSPDeref || k == KindFPDeref || k == KindPLT
 }
 
+var libraries = []string{"/lib/*-linux-gnu/libc.so.6", "/lib*/ld-linux-*.so.*", "/usr/lib/*-linux-gnu/libstdc++.so.6", "/lib/*-linux-gnu/libm.so.6", "/usr/bin/bash"}
+
 // Our tables of real libraries equal those of binutils, at the first and the last address of each
 // row.
 func TestAgainstReadelf(t *testing.T) {
-	files := []string{"/lib/*-linux-gnu/libc.so.6", "/lib*/ld-linux-*.so.*", "/usr/lib/*-linux-gnu/libstdc++.so.6", "/lib/*-linux-gnu/libm.so.6", "/usr/bin/bash"}
-	for _, pattern := range files {
+	for _, pattern := range libraries {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Logf("no %s here", pattern)
@@ -164,5 +165,33 @@ func againstReadelf(t *testing.T, path string) {
 	t.Logf("%d rows of readelf, %d in the table of %d KiB, %d rules; by kind %v", len(rows), table.Rows, len(table.Words)>>8, rules.Len(), counts)
 	if table.Lost != 0 {
 		t.Errorf("%d functions make no sense", table.Lost)
+	}
+}
+
+func BenchmarkBuild(b *testing.B) {
+	for _, pattern := range libraries {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			continue
+		}
+		b.Run(filepath.Base(found[0]), func(b *testing.B) {
+			f, err := os.Open(found[0])
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = f.Close() }()
+			im, err := Open(f)
+			if err != nil {
+				b.Fatal(err)
+			}
+			rules := NewRules()
+			b.ReportAllocs()
+			b.SetBytes(int64(im.frames.size))
+			for b.Loop() {
+				if _, err := Build(f, im, rules); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

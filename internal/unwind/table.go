@@ -31,16 +31,24 @@ const (
 	maxFDEs    = 4 << 20
 )
 
+// Averages of a file, from which the first allocations follow. Usual files need no second allocation.
+const (
+	fdeSize  = 40 // least bytes of .eh_frame for each function
+	rowSize  = 5  // least bytes of .eh_frame for each row
+	rowsEach = 32 // most rows for each function
+)
+
+// recentBits is the number of bits of the hash by which builder.recent finds frames.
+const recentBits = 8
+
 var (
 	errHostile = errors.New("the tables need more work than their size explains")
 	errLarge   = errors.New("the table is too large")
 )
 
-// fde locates one function and its record in the section.
-type fde struct {
-	start uint64
-	off   uint32
-}
+// fde locates one function and its record: in the upper half the function's address, minus a base
+// that is the same for all; in the lower half the record's offset in the section.
+type fde uint64
 
 // builder builds a Table.
 type builder struct {
@@ -49,8 +57,14 @@ type builder struct {
 	m     machine
 	rules *Rules
 	cies  map[uint64]*cie // by offset; nil: invalid
-	fdes  []fde
-	work  uint64 // bytes that may still be read
+	fdes  []fde           // of the functions
+	work  uint64          // bytes that may still be read
+	saved []frame         // of the last function, for reuse
+	// recent has frames and their rules by hash: most need no other lookup.
+	recent [1 << recentBits]struct {
+		frame frame
+		rule  uint16
+	}
 
 	rows  []uint32
 	index []uint32
@@ -67,22 +81,15 @@ func Build(r io.ReaderAt, im *Image, rules *Rules) (*Table, error) {
 		return nil, ErrNoFrames
 	}
 	b := &builder{w: window{r: r, s: im.frames, step: 16 << 10}, cw: window{r: r, s: im.frames, step: 512},
-		m: im.m, rules: rules, cies: map[uint64]*cie{}, work: 1<<20 + 4*im.frames.size}
+		m: im.m, rules: rules, cies: map[uint64]*cie{}, work: 1<<20 + 4*im.frames.size,
+		fdes: make([]fde, 0, min(im.frames.size/fdeSize, maxFDEs/8))}
 	if err := b.scan(); err != nil {
 		return nil, err
 	}
 	if len(b.fdes) == 0 {
 		return nil, ErrNoFrames
 	}
-	slices.SortFunc(b.fdes, func(x, y fde) int {
-		switch {
-		case x.start != y.start && x.start < y.start, x.start == y.start && x.off < y.off:
-			return -1
-		case x == y:
-			return 0
-		}
-		return 1
-	})
+	slices.Sort(b.fdes)
 	return b.table()
 }
 
@@ -98,16 +105,19 @@ func (b *builder) spend(n int) bool {
 
 // scan finds all functions.
 func (b *builder) scan() error {
-	for off := uint64(0); ; {
+	for off, base := uint64(0), uint64(0); ; {
 		rec, body, next, ok := b.w.record(off)
 		if !ok || next <= off {
 			return nil // the end, or invalid from here on
 		}
 		if f, isFDE, ok := b.header(rec, body); ok {
-			if len(b.fdes) == maxFDEs {
+			if len(b.fdes) == 0 {
+				base = f.start - min(f.start, 1<<31)
+			}
+			if len(b.fdes) == maxFDEs || f.start < base || f.start-base >= 1<<32 {
 				return errLarge
 			}
-			b.fdes = append(b.fdes, fde{f.start, uint32(off)})
+			b.fdes = append(b.fdes, fde((f.start-base)<<32|off))
 		} else if isFDE {
 			b.lost++
 		}
@@ -177,10 +187,10 @@ func (b *builder) cie(off uint64) *cie {
 
 // table runs the functions' programs in order of address.
 func (b *builder) table() (*Table, error) {
-	b.first = b.fdes[0].start >> blockShift
+	b.rows = make([]uint32, 0, min(b.w.s.size/rowSize, rowsEach*uint64(len(b.fdes)), maxWords))
 	end := uint64(0) // end of the previous function
 	for _, d := range b.fdes {
-		rec, body, _, ok := b.w.record(uint64(d.off))
+		rec, body, _, ok := b.w.record(uint64(uint32(d)))
 		if !ok {
 			b.lost++
 			continue
@@ -193,8 +203,11 @@ func (b *builder) table() (*Table, error) {
 			b.lost++
 			continue
 		}
-		if f.end>>blockShift-b.first > b.span() {
-			return nil, fmt.Errorf("%w: functions %#x bytes apart", errLarge, f.end-b.fdes[0].start)
+		if end == 0 {
+			b.first = f.start >> blockShift
+		}
+		if blocks := f.end>>blockShift - b.first; blocks > b.span() {
+			return nil, fmt.Errorf("%w: functions %#x bytes apart", errLarge, blocks<<blockShift)
 		}
 		if end != 0 && f.start > end { // also for padding: a made-up return address can point into it
 			b.row(end, 0)
@@ -210,9 +223,9 @@ func (b *builder) table() (*Table, error) {
 	}
 	b.row(end, 0)
 	b.reach(end>>blockShift - b.first + 1)
-	words := make([]uint32, tableHead, tableHead+len(b.index)+len(b.rows))
-	words[0], words[1] = uint32(b.first), uint32(len(b.index)-1)
-	words = append(append(words, b.index...), b.rows...)
+	head := make([]uint32, tableHead, tableHead+len(b.index))
+	head[0], head[1] = uint32(b.first), uint32(len(b.index)-1)
+	words := slices.Insert(b.rows, 0, append(head, b.index...)...)
 	return &Table{Words: words, Rows: len(b.rows), Lost: b.lost}, nil
 }
 
@@ -221,20 +234,26 @@ func (b *builder) function(f function) {
 		b.row(f.start, b.rules.id(Rule{Kind: KindSignal}))
 		return
 	}
-	run := runner{cie: f.cie, m: b.m, frame: f.initial, pc: f.start}
-	known := run.all(f.program, func(pc uint64, fr frame) {
-		if pc < f.end {
-			b.row(pc, b.rules.id(fr.rule(b.m)))
+	run, c, known := runner{cie: f.cie, m: b.m, frame: f.initial, pc: f.start, saved: b.saved[:0]}, cursor{b: f.program}, true
+	for step := uint64(1); step != 0 && run.pc < f.end; run.pc += step {
+		if step, known = run.next(&c); !known {
+			b.lost++
+			b.row(run.pc, 0)
+			return
 		}
-	})
-	switch {
-	case run.pc >= f.end:
-	case known:
-		b.row(run.pc, b.rules.id(run.frame.rule(b.m)))
-	default:
-		b.lost++
-		b.row(run.pc, 0)
+		b.row(run.pc, b.rule(&run.frame))
 	}
+	b.saved = run.saved
+}
+
+// rule returns the number of a frame's rule.
+func (b *builder) rule(f *frame) uint16 {
+	h := uint32(f.off)*0x9e3779b1 ^ uint32(f.fp.off)*0x85ebca77 ^ uint32(f.cfa)<<28
+	r := &b.recent[h>>(32-recentBits)]
+	if r.frame != *f {
+		r.frame, r.rule = *f, b.rules.id(f.rule(b.m))
+	}
+	return r.rule
 }
 
 // row sets the rule from an address on.
@@ -245,7 +264,9 @@ func (b *builder) row(pc uint64, rule uint16) {
 	case len(b.rows) > 0 && pc == b.at:
 		b.rows = b.rows[:len(b.rows)-1]
 	}
-	b.reach(pc>>blockShift - b.first)
+	if block := pc>>blockShift - b.first; block >= uint64(len(b.index)) {
+		b.reach(block)
+	}
 	b.rows = append(b.rows, uint32(pc&(1<<blockShift-1))|uint32(rule)<<16)
 	b.at, b.last = pc, rule
 }

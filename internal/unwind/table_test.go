@@ -164,6 +164,8 @@ func TestHostile(t *testing.T) {
 	}
 	far := small
 	far.fdes = append(slices.Clone(far.fdes), fdeText{0, 0x70000000, 0x70000010, nil})
+	apart := small
+	apart.fdes = append([]fdeText{{0, 0xf0000000, 0xf0000010, nil}}, apart.fdes...)
 	few := small
 	few.fdes = append(slices.Clone(few.fdes), fdeText{0, 0x4000000, 0x4000010, nil})
 	for _, c := range []struct {
@@ -178,6 +180,7 @@ func TestHostile(t *testing.T) {
 		{"a CIE that is not there", []byte{8, 0, 0, 0, 0x80, 0, 0, 0, 1, 2, 3, 4}, ErrNoFrames},
 		{"a CIE that is itself", []byte{8, 0, 0, 0, 4, 0, 0, 0, 1, 2, 3, 4}, ErrNoFrames},
 		{"functions far apart", far.section(), errLarge},
+		{"functions more than 32 bits apart", apart.section(), errLarge},
 		{"few functions far apart", few.section(), errLarge},
 		{"much work", many.section(), errHostile},
 	} {
@@ -187,6 +190,41 @@ func TestHostile(t *testing.T) {
 				t.Errorf("%v, want %v", err, c.err)
 			}
 		})
+	}
+}
+
+// counted counts the reads of a section.
+type counted struct {
+	*bytes.Reader
+	reads int
+}
+
+func (c *counted) ReadAt(b []byte, off int64) (int, error) {
+	c.reads++
+	return c.Reader.ReadAt(b, off)
+}
+
+// The work of a build grows with the size of the section only: no allocations for each function, and
+// few reads where functions of two source files alternate.
+func TestBuildIsCheap(t *testing.T) {
+	const each = 4096
+	im := image{at: 0x1000000, cies: [][]byte{usual}}
+	program := []byte{cfaAdvance | 1, cfaDefOff, 16, cfaOffset | 6, 2, cfaRemember, cfaAdvance | 1, cfaDefOff, 8, cfaAdvance | 1, cfaRecall}
+	for i := range uint32(2 * each) {
+		at := 0x1000 + 32*(2*(i%each)+i/each)
+		im.fdes = append(im.fdes, fdeText{0, at, at + 32, program})
+	}
+	s := im.section()
+	r := &counted{Reader: bytes.NewReader(s)}
+	frames := &Image{m: x86, frames: section{addr: uint64(im.at), size: uint64(len(s))}}
+	allocs := testing.AllocsPerRun(1, func() {
+		r.reads = 0
+		if table, err := Build(r, frames, NewRules()); err != nil || table.Rows != 8*each+1 {
+			t.Fatal(err)
+		}
+	})
+	if most := 4 * len(s) >> 14; r.reads > most || allocs > 100 {
+		t.Errorf("%d reads and %v allocations for %d functions, want at most %d and 100", r.reads, allocs, 2*each, most)
 	}
 }
 
