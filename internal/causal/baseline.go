@@ -25,6 +25,19 @@ type waitBaseline struct {
 	ns    int64
 	most  int64 // 90th percentile of the usual waits, ns; 0: same as ns
 	mixed bool  // unknown, as steps of several kinds cannot be told apart
+	// around has the largest mean of a run of steps with each step, ns: it counts instead of the step's
+	// own waits, from `from` on. nil: the step's own waits count.
+	around []int64
+	from   int64
+}
+
+// exceeded reports whether waits of ns nanoseconds are beyond what is usual.
+func (u *waitBaseline) exceeded(ns int64) bool {
+	if u.around != nil {
+		return ns >= u.from
+	}
+	most := max(u.ns, u.most)
+	return ns-most >= max(most, leastGrowth)
 }
 
 // excessOfWaits adds the excess of waits to the steps of a process.
@@ -47,9 +60,11 @@ func (e *Engine) excessOfWaits(steps []step, pid uint32) {
 				continue
 			}
 			all := e.sumOf(x.record, key)
-			more := all - u.ns
-			if beyond := all - max(u.ns, u.most); u.known && beyond >= max(u.ns, u.most, leastGrowth) || !u.known && (key.how == baselineLevel || key.how == baselineLittle) {
-				p.ns = int64(float64(p.ns) * float64(more) / float64(all))
+			if u.around != nil {
+				all = u.around[i]
+			}
+			if u.known && u.exceeded(all) || !u.known && key.how.elseZero() {
+				p.ns = int64(float64(p.ns) * float64(all-u.ns) / float64(all))
 				x.add(excess(p))
 			}
 		}
@@ -88,10 +103,13 @@ func (e *Engine) baselines(steps []step) map[baselineKey]waitBaseline {
 // baseline finds the baseline of waits: the low quantile of the steps, or the lower level if the
 // steps have two levels.
 func (e *Engine) baseline(steps []step, key baselineKey) (u waitBaseline) {
-	if key.how == baselinePace {
+	switch key.how {
+	case baselinePace:
 		return e.pace(steps, key)
+	case baselineShared:
+		return e.shared(steps, key)
 	}
-	u.known = key.how != baselineLevel && key.how != baselineLittle
+	u.known = !key.how.elseZero()
 	all := e.scratch.values[:0]
 	var some, any []weighted
 	for i := range steps {
@@ -238,15 +256,64 @@ const likeUsual = 3
 // normal. If few steps wait, the levels are those of the steps with waits of the rule, however short.
 // Steps that waited for a thread of unknown activity are ignored.
 func (e *Engine) pace(steps []step, key baselineKey) waitBaseline {
-	lower, ok := rises(e.waitsOf(steps, key, func(*record) bool { return true }))
-	if !ok {
-		lower, ok = rises(e.waitsOf(steps, key, func(r *record) bool { return e.hasWaits(r, key.rule) }))
+	for _, counts := range []func(*record) bool{
+		func(*record) bool { return true },
+		func(r *record) bool { return e.hasWaits(r, key.rule) },
+	} {
+		waits := e.waitsOf(steps, key, counts)
+		size := stretchSize(len(waits))
+		if l, ok := lowerLevel(waits, size); ok {
+			return waitBaseline{known: true, ns: quantile(thin(runsOf(waits, l.starts, size)), 0.9)}
+		}
 	}
-	if !ok {
-		lower = math.MaxInt64 / 2
-	}
-	return waitBaseline{known: true, ns: lower}
+	return allNormal
 }
+
+// allNormal is a baseline that no wait exceeds.
+var allNormal = waitBaseline{known: true, ns: math.MaxInt64 / 2}
+
+// shared finds the baseline of waits for the job's own threads. Threads take CPUs from each other, in one
+// step more than in the next, so the mean of the steps around a step counts. The mean of the lowest level is
+// usual. Without a higher level, the median is usual, up to twice its value. Nothing is usual if threads
+// take much from each other at all times, or nothing for a while.
+func (e *Engine) shared(steps []step, key baselineKey) waitBaseline {
+	all := make([]weighted, len(steps))
+	for i := range steps {
+		all[i] = weighted{e.sumOf(steps[i].record, key), steps[i].weight}
+	}
+	size := max(stretchSize(len(all)), len(all)/maxStretches)
+	around := smooth(all, size)
+	low, lowSteps, from := all, steps, int64(0)
+	for { // there may be several higher levels
+		l, ok := lowerLevel(low, size)
+		if !ok {
+			break
+		}
+		low, lowSteps, from = runsOf(low, l.starts, size), runsOf(lowSteps, l.starts, size), int64(l.below)
+	}
+	var waited, length, count float64
+	for i, w := range low {
+		waited += w.w * float64(w.v)
+		length += w.w * float64(lowSteps[i].length)
+		count += w.w
+	}
+	sorted := slices.Sorted(slices.Values(around))
+	switch {
+	case waited >= muchShared*length || from == 0 && sorted[len(sorted)/10] < leastSlow:
+		return waitBaseline{}
+	case from > 0:
+		return waitBaseline{known: true, ns: int64(waited / count), around: highest(around, size/2), from: from}
+	}
+	usual := sorted[len(sorted)/2]
+	return waitBaseline{known: true, ns: usual, around: highest(around, size/2), from: usual + max(usual, leastGrowth)}
+}
+
+// maxStretches bounds the runs of steps whose means are compared: short ones vary more.
+const maxStretches = 32
+
+// muchShared is the share of the time from which threads that always take CPUs from each other cost the
+// job something.
+const muchShared = 0.1
 
 // waitsOf returns the waits that share a baseline, of each step with no thread of unknown activity that
 // counts accepts. They are valid until the next call.

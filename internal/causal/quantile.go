@@ -75,11 +75,16 @@ func levels(x []weighted) (lower int64, ok bool) {
 	return bins[n/2], high >= low*apart(size)
 }
 
-// rises returns the usual value where values in time order clearly stay on a higher level for a
-// while. ok is false if there is no higher level, or it may be chance: some values are high at all
-// times.
-func rises(x []weighted) (usual int64, ok bool) {
-	size := stretchSize(len(x))
+// lowLevel is the lower of two levels that values in time order stay on for a while each.
+type lowLevel struct {
+	starts []int   // indexes of its runs of size values
+	below  float64 // mean of a run, below which it is on this level
+}
+
+// lowerLevel returns the lower level where values clearly stay on a higher one for a while, by the means of
+// runs of size values. ok is false if there is no higher level, or it may be chance: some values are high at
+// all times.
+func lowerLevel(x []weighted, size int) (l lowLevel, ok bool) {
 	var means []float64
 	var within float64 // variance
 	for rest := x; len(rest) >= size; rest = rest[size:] {
@@ -89,21 +94,52 @@ func rises(x []weighted) (usual int64, ok bool) {
 	}
 	n := len(means)
 	if n < leastBins {
-		return 0, false
+		return l, false
 	}
 	sorted := slices.Sorted(slices.Values(means))
 	low, high := sorted[n/10], sorted[n-2] // a single run is no level
 	chance := surely * math.Sqrt(within/float64(n*size))
 	if high < max(low*apart(size), low+chance, leastGrowth) {
-		return 0, false
+		return l, false
 	}
-	var lower []weighted
+	l.below = (low + high) / 2
 	for i, mean := range means {
-		if mean < (low+high)/2 {
-			lower = append(lower, x[i*size:(i+1)*size]...)
+		if mean < l.below {
+			l.starts = append(l.starts, i*size)
 		}
 	}
-	return quantile(thin(lower), 0.9), true
+	return l, true
+}
+
+// runsOf returns the values of runs of size values that start at these indexes.
+func runsOf[T any](x []T, starts []int, size int) (out []T) {
+	for _, i := range starts {
+		out = append(out, x[i:i+size]...)
+	}
+	return out
+}
+
+// smooth returns, for each value, the mean of a run of size values around it. size is at most len(x).
+func smooth(x []weighted, size int) []int64 {
+	sums, weights := make([]float64, len(x)+1), make([]float64, len(x)+1)
+	for i, v := range x {
+		sums[i+1], weights[i+1] = sums[i]+v.w*float64(v.v), weights[i]+v.w
+	}
+	out := make([]int64, len(x))
+	for i := range out {
+		from := min(max(i-size/2, 0), len(x)-size)
+		out[i] = int64((sums[from+size] - sums[from]) / (weights[from+size] - weights[from]))
+	}
+	return out
+}
+
+// highest returns, for each value, the highest within a distance.
+func highest(x []int64, distance int) []int64 {
+	out := make([]int64, len(x))
+	for i := range x {
+		out[i] = slices.Max(x[max(i-distance, 0):min(i+distance+1, len(x))])
+	}
+	return out
 }
 
 // surely is the number of standard errors that a difference beyond chance has.

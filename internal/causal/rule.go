@@ -135,8 +135,14 @@ const (
 	baselineMeeting                  // usual value, however it varies, if in most steps, else as learned
 	baselineLittle                   // usual value, if in most steps and a small share of them, else zero
 	baselineHabit                    // usual value, if it recurs, else as learned
+	baselineShared                   // mean of the lower of two levels, else the median, or zero: see [Engine.shared]
 	baselineZero                     // zero
 )
+
+// elseZero reports whether all of a wait counts where the baseline is unknown.
+func (b baseline) elseZero() bool {
+	return b == baselineLevel || b == baselineLittle || b == baselineShared
+}
 
 func zeroBaseline(*Part) baseline { return baselineZero }
 

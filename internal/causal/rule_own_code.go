@@ -200,7 +200,7 @@ func (w *Window) slowAlike(steps []step) (out []slowStep) {
 	for i := range steps {
 		x := &steps[i]
 		more := own(x) - usual
-		if x.vague() || !isSlow(x) || x.marks&otherWork != 0 || x.sum > more {
+		if x.vague() || !isSlow(x) || x.marks&otherWork != 0 || max(x.sum, x.waited) > more {
 			continue
 		}
 		if lost := min(more, w.e.alone(x)-normal); lost > 0 {

@@ -111,6 +111,7 @@ func TestNotOwnCode(t *testing.T) {
 		"launches were only counted":      func(x *step) { x.shed = taking(allTimes) },
 		"and for a part of the step":      func(x *step) { x.shed = taking(allTimes) << 16 },
 		"other causes explain more":       func(x *step) { x.sum = 60 * ms },
+		"it waited longer for a CPU":      func(x *step) { x.waited = 60 * ms },
 		"the steps are not longer":        func(x *step) { x.length = 10 * ms },
 		"it waited for data all the time": func(x *step) { x.awaited = 40 * ms },
 	} {

@@ -27,7 +27,7 @@ var ownThreads = Rule{
 		Part: func(p *Part) bool {
 			return p.State == events.WaitRunnable && (p.own() || p.Relation.InOtherProcessOfJob() && !p.crowdedWorker())
 		},
-		Baseline: zeroBaseline,
+		Baseline: func(*Part) baseline { return baselineShared },
 		Key:      func(p *Part) Key { return Key{ID: p.Who.TID} },
 		Blame:    func(*Part) (group, what string) { return "own", "" },
 		Word:     "own threads",

@@ -20,8 +20,13 @@ func (e *Engine) baselineText(r *Rule, y *tally) string {
 	if who := byLost(y); len(who) > 0 && e.causes.list[who[0]].baseline == baselinePace {
 		return "the usual wait of a step; " + length
 	}
-	if r.Claims.Baseline != nil && r.Claims.Baseline(&Part{}) == baselineZero {
-		return "no such wait; " + length
+	if r.Claims.Baseline != nil {
+		switch r.Claims.Baseline(&Part{}) {
+		case baselineZero:
+			return "no such wait; " + length
+		case baselineShared:
+			return "no more such waits than usual; " + length
+		}
 	}
 	return "10th percentile of the steps of the same kind; " + length
 }
