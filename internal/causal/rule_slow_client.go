@@ -74,7 +74,7 @@ func (r *Request) late(perEvent float64) int64 {
 	if perEvent > 0 && r.TokenSteps > 0 {
 		share = min(perEvent*float64(max(r.Events, 1)-1)/float64(r.TokenSteps), 1)
 	}
-	worked := r.After.Prompts + r.After.Own + r.After.Tokens
+	worked := r.After.Prompts + r.After.Own + r.After.Tokens + r.After.Steps
 	return int64(r.Last-r.Request.First) - int64(share*float64(worked))
 }
 

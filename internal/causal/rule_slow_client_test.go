@@ -16,6 +16,7 @@ func TestSlowClient(t *testing.T) {
 		steps           uint32 // of the engine for tokens meanwhile
 		clients         int
 		split           bool
+		eager           bool // the engine launches no graph
 		lost            time.Duration
 		severity        tick.Severity
 	}{
@@ -27,6 +28,7 @@ func TestSlowClient(t *testing.T) {
 		"too little":                     {refused: 3, length: 104, steps: 10, clients: 1, split: true},
 		"the server is late, not it":     {length: 500, steps: 20, clients: 1, split: true},
 		"unread, but less than a buffer": {unread: 1<<20 - 1, length: 500, steps: 20, clients: 1, split: true},
+		"it works, without graphs":       {refused: 3, length: 500, steps: 50, clients: 1, split: true, eager: true},
 		"the engine is unknown":          {refused: 3, length: 500, steps: 20, clients: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,6 +44,9 @@ func TestSlowClient(t *testing.T) {
 					r := s.request("10.0.0.9", begin-20*ms, begin, begin+tt.length*ms, 400)
 					r.Refused, r.Unread, r.TokenSteps, r.Events, r.Split, r.RoundTrip = tt.refused, tt.unread, tt.steps, 11, tt.split, 80*time.Millisecond
 					r.After.Tokens = time.Duration(tt.steps) * 10 * time.Millisecond
+					if tt.eager {
+						r.After, r.TokenSteps = tick.RequestTime{Steps: r.After.Tokens}, 0
+					}
 				}
 			}
 			got := s.chains("slow-client")
