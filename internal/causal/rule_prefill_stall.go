@@ -105,18 +105,23 @@ func (s *Server) promptClients() (c promptClients) {
 	return c
 }
 
-// add charges the clients of the prompts in a step that ended at a time.
+// add charges the clients of the prompts in a step that ended at a time: each by its bytes, since a long
+// prompt has made the step long.
 func (c *promptClients) add(end int64, lost float64) {
 	first := sort.Search(len(c.requests), func(i int) bool { return c.requests[i].at >= end-sameStep })
-	for _, r := range c.requests[first:] {
-		if r.at > end+sameStep {
-			break
-		}
+	last := sort.Search(len(c.requests), func(i int) bool { return c.requests[i].at > end+sameStep })
+	size := func(r *promptEnd) float64 { return r.Weight * float64(max(r.Received, 1)) }
+	all := 0.0
+	for i := first; i < last; i++ {
+		all += size(&c.requests[i])
+	}
+	for i := first; i < last; i++ {
+		r := &c.requests[i]
 		name := r.Peer.Addr().String()
 		if c.byName[name] == nil {
 			c.byName[name] = &promptClient{name: name}
 		}
-		c.byName[name].lost += lost
+		c.byName[name].lost += lost * size(r) / all
 		c.byName[name].bytes = max(c.byName[name].bytes, r.Received)
 	}
 }
