@@ -152,6 +152,7 @@ func (c *called) finding(w *Window, pid uint32) (x Finding, ok bool) {
 	x.TID, x.Lost, x.To = w.stalled(pid, c.Since, c.to)
 	x.To = min(max(x.To, c.to), w.until(pid))
 	x.Min, x.Max = x.Lost-x.Lost/50, x.Lost+x.Lost/50
+	x.Window = max(w.known(pid), x.To-x.From, x.Lost) // the loss is that of the whole hang
 	if x.Lost < int64(leastLost) {
 		return x, false
 	}
