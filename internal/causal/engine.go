@@ -6,9 +6,8 @@ import (
 	"ingero/pkg/events"
 )
 
-const (
-	maxChains = 64
-)
+// maxChains bounds the chains below HIGH.
+const maxChains = 256
 
 // Engine finds causes. It is not safe for concurrent use.
 type Engine struct {
@@ -217,7 +216,11 @@ func (e *Engine) reportChains(found []*Finding, t *tick.Tick) []tick.Chain {
 	for _, x := range found {
 		again[x.id] = true
 		c := e.chain(x, t)
-		if old := e.kept[c.ID]; !c.Over(t.Time) && (old == nil || c.To.After(old.To) || e.sees(old)) {
+		old := e.kept[c.ID]
+		if old == nil && len(e.kept) >= maxChains && c.Severity < tick.High {
+			continue // a chain that makes room would count as revised
+		}
+		if !c.Over(t.Time) && (old == nil || c.To.After(old.To) || e.sees(old)) {
 			e.kept[c.ID] = c
 		}
 	}
@@ -231,11 +234,6 @@ func (e *Engine) reportChains(found []*Finding, t *tick.Tick) []tick.Chain {
 		chains = append(chains, *c)
 	}
 	tick.SortChains(chains)
-	for len(chains) > maxChains {
-		last := len(chains) - 1
-		delete(e.kept, chains[last].ID)
-		chains = chains[:last]
-	}
 	return chains
 }
 
