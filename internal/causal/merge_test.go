@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -118,5 +119,32 @@ func TestLeaveOut(t *testing.T) {
 		if got := leaveOut([]*Finding{tt.exact, tt.other}); len(got) != tt.left {
 			t.Errorf("%s: %d findings are left, want %d", name, len(got), tt.left)
 		}
+	}
+}
+
+// The loss by time changes with the loss, or is not known.
+func TestSpreadAddsUp(t *testing.T) {
+	spread := []tick.Loss{{Start: 0, Lost: time.Second}, {Start: 10e9, Lost: 3 * time.Second}}
+	sum := func(list []tick.Loss) (ns int64) {
+		for _, l := range list {
+			ns += int64(l.Lost)
+		}
+		return ns
+	}
+	limit := []tick.Culprit{{What: "memory limit of /a"}}
+	reclaim := &Finding{PID: 7, Lost: 6e9, Window: 60e9, Culprits: limit}
+	reads := &Finding{PID: 7, Lost: 4e9, Window: 60e9, Culprits: slices.Clone(limit), taken: true, spread: spread}
+	reclaim.assign(&memoryLimit)
+	reads.assign(&memoryLimit)
+	if got := merge([]*Finding{reclaim, reads}); len(got) != 1 || got[0].Lost != 10e9 || len(got[0].spread) != 0 {
+		t.Errorf("%d findings; the first lost %d ns: %v", len(got), got[0].Lost, got[0].spread)
+	}
+	longer := Finding{Lost: 6e9, spread: spread} // 2 s of it in a part of an interval
+	if longer.scaleSpread(1.5); sum(longer.spread) != 6e9 || sum(spread) != 4e9 {
+		t.Errorf("of 9 s, %v", longer.spread)
+	}
+	shrunk := Finding{Lost: 4e9, spread: spread}
+	if shrunk.keepAfter(10e9, 0.75); shrunk.Lost != 3e9 || len(shrunk.spread) != 1 || sum(shrunk.spread) != 3e9 {
+		t.Errorf("lost %d ns since 10 s: %v", shrunk.Lost, shrunk.spread)
 	}
 }

@@ -2,6 +2,7 @@ package causal
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"ingero/internal/govern"
@@ -32,7 +33,7 @@ var cpusetShrunk = Rule{
 			if times < moreSince {
 				continue
 			}
-			x.scale(share)
+			x.keepAfter(h.From, share)
 			c := tick.Culprit{What: fmt.Sprintf("%d CPUs fewer for the job", h.Count), Lost: time.Duration(x.Lost)}
 			if l, ok := b.cpuset(h.From); ok {
 				c.Limit = l
@@ -61,9 +62,17 @@ func (b *ProcessHistory) cpuset(from int64) (l tick.Limit, ok bool) {
 	return tick.Limit{}, false
 }
 
-// scale reduces the loss of a finding to a share.
-func (x *Finding) scale(share float64) {
+// keepAfter reduces the loss of a finding to that after a time, Unix ns, which is a share of it.
+func (x *Finding) keepAfter(at int64, share float64) {
 	for _, ns := range []*int64{&x.Lost, &x.Min, &x.Max} {
 		*ns = int64(float64(*ns) * share)
+	}
+	x.spread = slices.DeleteFunc(slices.Clone(x.spread), func(l tick.Loss) bool { return l.Start+int64(tick.SpreadStep) <= at })
+	var sum time.Duration
+	for _, l := range x.spread {
+		sum += l.Lost
+	}
+	if sum > time.Duration(x.Lost) { // the first interval began before
+		x.scaleSpread(float64(x.Lost) / float64(sum))
 	}
 }

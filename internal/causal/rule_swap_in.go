@@ -33,6 +33,7 @@ func (w *Window) readSwap(x *Finding) bool {
 // reported elsewhere (ns). Part of it may have other causes.
 func (w *Window) addFaults(x *Finding, reported int64) {
 	more := min(max(w.cpuBeside(x)-reported, 0), max(x.Window-x.Lost, 0))
+	x.scaleSpread(float64(x.Lost+more) / float64(max(x.Lost, 1)))
 	x.Lost += more
 	x.Max = max(x.Max, min(x.Max+more+more/4, x.Window))
 	x.Confidence = min(x.Confidence*float64(x.Lost)/float64(max(x.Lost-more, 1)), 1)

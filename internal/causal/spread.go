@@ -72,8 +72,11 @@ func (v *verdict) spread(y *tally) (out []tick.Loss) {
 	return out
 }
 
-// spreadBoth adds up two losses by time.
+// spreadBoth adds up two losses by time, if both are known.
 func spreadBoth(a, b []tick.Loss) []tick.Loss {
+	if len(a) == 0 || len(b) == 0 {
+		return nil
+	}
 	out := slices.Clone(a)
 	for _, x := range b {
 		if i := slices.IndexFunc(out, func(o tick.Loss) bool { return o.Start == x.Start }); i >= 0 {
@@ -84,4 +87,12 @@ func spreadBoth(a, b []tick.Loss) []tick.Loss {
 	}
 	slices.SortFunc(out, func(a, b tick.Loss) int { return cmp.Compare(a.Start, b.Start) })
 	return out
+}
+
+// scaleSpread scales the loss by time. It has whole intervals only, so its sum may be less than the loss.
+func (x *Finding) scaleSpread(times float64) {
+	x.spread = slices.Clone(x.spread)
+	for i := range x.spread {
+		x.spread[i].Lost = time.Duration(times * float64(x.spread[i].Lost))
+	}
 }
