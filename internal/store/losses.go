@@ -78,7 +78,7 @@ func (l losses) note(chains []tick.Chain, now time.Time) {
 		x.from, x.to, x.names = from, c.To.UnixNano(), lossShares(c.Culprits)
 		spread := c.Spread
 		if len(spread) == 0 {
-			spread = evenly(c)
+			spread = evenly(c, stats.Floor(now.Add(-lossKept).UnixNano(), int64(lossWindow)))
 			if first := &spread[0]; x.from > x.since { // a part may have left the window
 				first.Lost = max(first.Lost, time.Duration(x.spread[first.Start]))
 			}
@@ -117,11 +117,12 @@ func (x *loss) forget(now time.Time) {
 	})
 }
 
-// evenly spreads a chain's loss evenly over its time, if nothing more is known.
-func evenly(c *tick.Chain) (out []tick.Loss) {
+// evenly spreads a chain's loss evenly over its time, if nothing more is known. Losses before a time
+// (Unix ns) are recorded.
+func evenly(c *tick.Chain, recorded int64) (out []tick.Loss) {
 	step := int64(tick.SpreadStep)
 	from, to := c.From.UnixNano(), max(c.To.UnixNano(), c.From.UnixNano()+1)
-	for start := stats.Floor(max(from, to-int64(lossKept)), step); start < to; start += step { // earlier losses are recorded
+	for start := stats.Floor(max(from, min(recorded, to-1)), step); start < to; start += step {
 		part := float64(min(start+step, to)-max(start, from)) / float64(to-from)
 		out = append(out, tick.Loss{Start: start, Lost: time.Duration(part * float64(c.Lost))})
 	}

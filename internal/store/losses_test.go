@@ -125,3 +125,25 @@ func TestRevisedLosses(t *testing.T) {
 		sum(want)
 	}
 }
+
+// A loss that is known as a sum since its start, and stays listed after its end, is recorded whole.
+func TestLongLoss(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	db, c := open(t, path, Options{})
+	k := storetest.NewKernel()
+	c.now = c.now.Truncate(time.Minute)
+	began := c.now
+	const lasts = 930 * time.Second
+	for i := range 930 + 240 {
+		c.advance(time.Second)
+		x := k.Tick(uint64(i+1), c.now, false)
+		lost := min(c.now.Sub(began), lasts)
+		x.Chains = []tick.Chain{{ID: "hang", Rule: "nccl-missing", PID: 7, From: began, To: began.Add(lost), Lost: lost}}
+		if err := db.Tick(x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := testkit.Rows(t, path, "SELECT count(*), sum(lost_ns) / 1000000000, max(lost_ns) / 1000000000 FROM losses"), "16 930 60"; got != want {
+		t.Errorf("minutes, seconds lost, most in a minute: %s, want %s", got, want)
+	}
+}
