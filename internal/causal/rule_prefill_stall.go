@@ -39,7 +39,7 @@ func (w *Window) stalledByPrompts(s *Server, steps []step) (x Finding, ok bool) 
 	for i := range steps {
 		p := &steps[i]
 		from, took := p.to()-p.busy(), min(w.e.alone(p), p.work())
-		if p.graphsUnknown || p.marks&(ledger.MarkGraph|ledger.MarkCapture) != 0 || warm[p.to()] || times.eager(p) || took < longPrompt*token {
+		if p.graphsUnknown || p.launches == 0 || p.marks&(ledger.MarkGraph|ledger.MarkCapture) != 0 || warm[p.to()] || times.eager(p) || took < longPrompt*token {
 			continue
 		}
 		running := times.running(p)

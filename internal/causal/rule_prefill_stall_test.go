@@ -99,6 +99,7 @@ func TestPrefillStall(t *testing.T) {
 		running bool          // a request of another client is between tokens
 		graphs  bool          // the engine computes tokens with graphs
 		short   int           // short prompts of a third client in the same step
+		copies  bool          // the prompts' steps launch nothing
 		lost    time.Duration
 	}{
 		"long prompts":                {prompt: 200 * time.Millisecond, running: true, graphs: true, lost: 20 * 190 * time.Millisecond},
@@ -106,6 +107,7 @@ func TestPrefillStall(t *testing.T) {
 		"as long as a few tokens":     {prompt: 39 * time.Millisecond, running: true, graphs: true},
 		"long for want of a CPU":      {prompt: 200 * time.Millisecond, cpu: 165 * time.Millisecond, running: true, graphs: true},
 		"nobody waits":                {prompt: 200 * time.Millisecond, graphs: true},
+		"copies":                      {prompt: 200 * time.Millisecond, running: true, graphs: true, copies: true},
 		"what is a prompt is unknown": {prompt: 200 * time.Millisecond, running: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,8 +116,11 @@ func TestPrefillStall(t *testing.T) {
 			for range 20 { // each second a long prompt, and tokens
 				begin := s.at
 				s.step(100*time.Millisecond, tt.prompt, false)
-				p := &s.steps[len(s.steps)-1].Parts
-				p.GPUWait, p.Runnable = p.GPUWait-int64(tt.cpu), int64(tt.cpu)
+				x := &s.steps[len(s.steps)-1]
+				x.Parts.GPUWait, x.Parts.Runnable = x.Parts.GPUWait-int64(tt.cpu), int64(tt.cpu)
+				if tt.copies {
+					x.Launches = 0
+				}
 				s.request("10.0.0.9", begin+int64(100*time.Millisecond), s.at+int64(time.Millisecond), s.at+int64(time.Millisecond), 48<<10)
 				for range tt.short {
 					s.request("10.0.0.7", begin+int64(100*time.Millisecond), s.at+int64(time.Millisecond), s.at+int64(time.Millisecond), 400)

@@ -50,7 +50,8 @@ type list struct {
 // step is a step of an engine. In it, the wait for work comes first.
 type step struct {
 	from, busy, to int64 // Unix ns; busy: work begins
-	graph          bool
+	launched       bool
+	graph          bool   // it launched one; if it launched nothing, the step before it did
 	exec           uint64 // handle of the graph, 0: unknown
 	gpu, cpu       int64  // ns of the time from busy on
 	runnable       int64
@@ -78,11 +79,15 @@ func (s *Splitter) Batch(steps []ledger.Step) {
 			l.steps = l.steps[:copy(l.steps, l.steps[mostSteps/2:])]
 		}
 		y := s.stepOf(x)
-		l.steps, l.graphs, l.vague = append(l.steps, y), l.graphs || y.graph, l.vague || !x.GraphsKnown
-		if key, ok := keyOf(x); ok {
+		key, launched := keyOf(x)
+		if launched {
+			y.launched = true
 			l.works++
 			l.count(key, &y)
+		} else if n := len(l.steps); n > 0 {
+			y.graph = l.steps[n-1].graph
 		}
+		l.steps, l.graphs, l.vague = append(l.steps, y), l.graphs || y.graph, l.vague || !x.GraphsKnown
 	}
 }
 
@@ -290,7 +295,7 @@ func (l *list) tokens(from, to int64) (n uint32) {
 		if x.to > to {
 			break
 		}
-		if x.graph {
+		if x.graph && x.launched {
 			l.sum(stepKey{tick.EngineTokens, x.exec}).Served++
 			n++
 		}
@@ -306,7 +311,7 @@ func (l *list) divide(from, to int64, own bool) (p tick.RequestTime) {
 	end := begin
 	ownStep := -1
 	for ; end < len(steps) && steps[end].to <= to; end++ {
-		if own && l.graphs && !steps[end].graph {
+		if own && l.graphs && steps[end].launched && !steps[end].graph {
 			ownStep = end
 		}
 	}

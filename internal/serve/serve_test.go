@@ -23,7 +23,7 @@ func steps(pid uint32, list ...struct {
 }) (out []ledger.Step) {
 	at := began
 	for _, s := range list {
-		x := ledger.Step{PID: pid, TID: pid, From: at, To: at + s.waits + s.works}
+		x := ledger.Step{PID: pid, TID: pid, From: at, To: at + s.waits + s.works, Launches: 1}
 		x.Parts.Blocked[events.ReasonSocket] = s.waits
 		x.Parts.GapCPU, x.Parts.Runnable = s.works/5, s.works/10
 		x.Parts.GPUWait = s.works - x.Parts.GapCPU - x.Parts.Runnable
@@ -111,6 +111,24 @@ func TestSplit(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A step that launches nothing, such as a copy, counts with the step before it, and not as a prompt.
+func TestStepsWithoutLaunches(t *testing.T) {
+	var x Splitter
+	x.Tick(served())
+	list := steps(11, s{0, 10 * ms, true}, s{0, 500 * ms, false}, s{0, ms, false}, s{0, 10 * ms, true}, s{0, ms, false})
+	list[2].Launches, list[4].Launches = 0, 0
+	x.Batch(list)
+	now := served(request(10*ms, 0, 502*ms, 512*ms))
+	x.Tick(now)
+	got := &now.Requests[0]
+	if p := &got.ToFirst; p.Own != time.Duration(500*ms) || p.Prompts != 0 || p.Deliver != time.Duration(2*ms) {
+		t.Errorf("to the first byte: %+v", p)
+	}
+	if p := &got.After; p.Prompts != 0 || p.Tokens != time.Duration(10*ms) || got.TokenSteps != 1 {
+		t.Errorf("after it: %+v, %d steps for tokens", p, got.TokenSteps)
 	}
 }
 
@@ -226,7 +244,6 @@ func TestThreadsOfAServer(t *testing.T) {
 			x.Tick(server(request(0, 0, 0, 0)))
 			all := append(steps(10, list...), steps(10, list[:tt.other]...)...)
 			for i := range all {
-				all[i].Launches = 1
 				if i >= n {
 					all[i].TID = 20
 					tt.change(&all[i])
