@@ -282,6 +282,12 @@ func (s *Splitter) split(x *tick.Request) {
 		return
 	}
 	whole, first, last := x.Arrived+int64(x.Whole), x.Arrived+int64(x.First), x.Arrived+int64(x.Last)
+	if engine.last() < whole {
+		if x.Post {
+			s.looked = lookAgain // another process may be the engine now
+		}
+		return
+	}
 	x.EnginePID, x.EngineTID, x.Split = engine.pid, engine.tid, true
 	x.ToFirst = engine.divide(whole, first, true)
 	x.After = engine.divide(first, last, false)

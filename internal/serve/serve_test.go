@@ -195,6 +195,7 @@ func TestNotSplit(t *testing.T) {
 	}{
 		"launches may have no record":           {shedding("launches-counted", 30*ms), request(0, 0, 30*ms, 30*ms)},
 		"a request before the first known step": {func(*tick.Tick) {}, request(-5*ms, 0, 30*ms, 30*ms)},
+		"a request after the last step":         {func(*tick.Tick) {}, request(31*ms, 0, 30*ms, 30*ms)},
 		"a request without a response":          {func(*tick.Tick) {}, tick.Request{PID: 10, Arrived: began, First: -1, Last: -1, Head: -1}},
 		"a server whose engine is not known":    {func(t *tick.Tick) { t.Processes = t.Processes[:1] }, request(0, 0, 30*ms, 30*ms)},
 		"a server with several models": {func(t *tick.Tick) {
@@ -216,6 +217,26 @@ func TestNotSplit(t *testing.T) {
 				t.Errorf("it is split: %+v", got.ToFirst)
 			}
 		})
+	}
+}
+
+// After a request that the engine's steps do not cover, the next tick finds the server's new engine.
+func TestEngineReplaced(t *testing.T) {
+	var x Splitter
+	x.Tick(served())
+	x.Batch(steps(11, s{0, 10 * ms, true}))
+	x.Tick(served(request(11*ms, 0, 30*ms, 30*ms)))
+	replaced := func(requests ...tick.Request) *tick.Tick {
+		t := served(requests...)
+		t.Processes[1].PID = 12
+		return t
+	}
+	x.Tick(replaced())
+	x.Batch(steps(12, s{0, 10 * ms, true}, s{0, 20 * ms, false}))
+	now := replaced(request(0, 0, 30*ms, 30*ms))
+	x.Tick(now)
+	if got := &now.Requests[0]; !got.Split || got.EnginePID != 12 {
+		t.Errorf("split: %v, by %d, want 12", got.Split, got.EnginePID)
 	}
 }
 
