@@ -70,7 +70,7 @@ func (r *Request) whole() int64 { return r.Arrived + int64(r.Whole) }
 // front returns how long after that the engine had the request, if it computed tokens for others in
 // a share of that time, ns.
 func (r *Request) front(share float64) int64 {
-	return int64(r.ToFirst.Idle) + int64(share*float64(r.ToFirst.Tokens))
+	return int64(r.ToFirst.Idle-r.AtOnce.Idle) + int64(share*float64(r.ToFirst.Tokens-r.AtOnce.Tokens))
 }
 
 // before adds the time in which a request waited for the engine longer than normal.
@@ -98,8 +98,8 @@ func (s *Server) frontShares() []float64 {
 	for i := range s.Requests {
 		r := &s.Requests[i]
 		if at := s.readAt(r.First()); at >= 0 && r.Split {
-			shares[at] -= r.Weight * float64(r.ToFirst.Idle+r.ToFirst.Prompts+r.ToFirst.Deliver)
-			tokens[at] += r.Weight * float64(r.ToFirst.Tokens)
+			shares[at] -= r.Weight * float64(r.ToFirst.Idle-r.AtOnce.Idle+r.ToFirst.Prompts+r.ToFirst.Deliver)
+			tokens[at] += r.Weight * float64(r.ToFirst.Tokens-r.AtOnce.Tokens)
 		}
 	}
 	for i := range s.Reads {

@@ -98,7 +98,7 @@ func (s *Server) promptClients() (c promptClients) {
 	c.byName = map[string]*promptClient{}
 	for i := range s.Requests {
 		if r := &s.Requests[i]; r.Split {
-			c.requests = append(c.requests, promptEnd{r.First() - int64(r.ToFirst.Deliver), r})
+			c.requests = append(c.requests, promptEnd{r.prompted(), r})
 		}
 	}
 	slices.SortFunc(c.requests, func(a, b promptEnd) int { return cmp.Compare(a.at, b.at) })

@@ -151,6 +151,27 @@ func TestPrefillStall(t *testing.T) {
 	}
 }
 
+// A request whose response is sent at once runs from the end of its prompt. What its engine did after
+// that is no time before the engine had it.
+func TestResponseAtOnce(t *testing.T) {
+	const ms = time.Millisecond
+	r := Request{tick.Request{Arrived: servedFrom, First: 100 * ms, Last: 100 * ms, Events: 1, Split: true,
+		ToFirst: tick.RequestTime{Idle: 12 * ms, Own: 20 * ms, Tokens: 67 * ms, Deliver: ms},
+		AtOnce:  tick.RequestTime{Idle: 2 * ms, Tokens: 60 * ms, Deliver: ms}}, 1}
+	s := Server{Requests: []Request{r}}
+	times := s.times()
+	for at, want := range map[time.Duration]float64{10 * ms: 0, 40 * ms: 1, 80 * ms: 1, 100 * ms: 0} { // step of 10 ms
+		p := step{sample: sample{record: &record{from: servedFrom + int64(at), length: int64(10 * ms)}}}
+		if got := times.running(&p); got != want {
+			t.Errorf("%v requests run in the step after %s, want %v", got, at, want)
+		}
+	}
+	p := step{sample: sample{record: &record{from: servedFrom, length: int64(37 * ms)}}}
+	if got := r.front(1); !times.mayBePrompt(&p) || got != int64(17*ms) {
+		t.Errorf("the prompt ended after 37 ms: %v; the engine had the request after %s, want 17 ms", times.mayBePrompt(&p), time.Duration(got))
+	}
+}
+
 // Processes that read requests for one engine are one server, also with their requests from before the
 // engine was known: a prompt that one of them read stalls the tokens of a request that the other one
 // read.

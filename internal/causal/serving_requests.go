@@ -6,11 +6,12 @@ import (
 	"sort"
 
 	"ingero/internal/ledger"
+	"ingero/internal/tick"
 )
 
 // requestTimes count a server's requests at any time. Requests without a response yet are missing.
 type requestTimes struct {
-	arrived, first, ended counter
+	arrived, first, ended counter    // first: see Request.running
 	prompts               []int64    // Unix ns: ends of the steps that computed a request's prompt
 	undivided             []timeSpan // times until the first byte that the engine's steps do not divide
 }
@@ -24,16 +25,31 @@ type counter struct {
 // times returns the times of a server's requests.
 func (s *Server) times() (x requestTimes) {
 	x.arrived = s.count(func(r *Request) int64 { return r.Arrived })
-	x.first = s.count((*Request).First)
+	x.first = s.count((*Request).running)
 	x.ended = s.count(func(r *Request) int64 { return r.EndTime() })
 	for i := range s.Requests {
 		if r := &s.Requests[i]; r.Split {
-			x.prompts = append(x.prompts, r.First()-int64(r.ToFirst.Deliver))
+			x.prompts = append(x.prompts, r.prompted())
 		}
 	}
 	slices.Sort(x.prompts)
 	x.undivided = s.undivided()
 	return x
+}
+
+// prompted returns when the prompt of a divided request was computed, in Unix ns.
+func (r *Request) prompted() int64 {
+	p := &r.AtOnce
+	return r.First() - int64(r.ToFirst.Deliver+p.Idle+p.Own+p.Prompts+p.Tokens+p.Steps)
+}
+
+// running returns since when the engine computed a request's tokens, in Unix ns: since its first byte,
+// or since the end of its prompt if its response was sent at once.
+func (r *Request) running() int64 {
+	if r.AtOnce == (tick.RequestTime{}) {
+		return r.First()
+	}
+	return r.prompted()
 }
 
 // usualTime returns how long nine of ten requests take until their last byte, ns. Before a request ends,
@@ -109,7 +125,7 @@ func (c *counter) before(ns int64) float64 {
 	return c.sum[n-1]
 }
 
-// running returns how many requests were between their first byte and their last one for all of a
+// running returns how many requests were between their first token and their last byte for all of a
 // step's work.
 func (x *requestTimes) running(p *step) float64 {
 	return max(x.first.before(p.to()-p.busy()+sameStep)-x.ended.before(p.to()), 0)

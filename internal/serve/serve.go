@@ -276,7 +276,7 @@ func (s *Splitter) engine(server uint32) (x lead, ok bool) {
 }
 
 func (s *Splitter) split(x *tick.Request) {
-	x.ToFirst, x.After, x.EnginePID, x.EngineTID, x.Split, x.TokenSteps = tick.RequestTime{}, tick.RequestTime{}, 0, 0, false, 0
+	x.ToFirst, x.After, x.AtOnce, x.EnginePID, x.EngineTID, x.Split, x.TokenSteps = tick.RequestTime{}, tick.RequestTime{}, tick.RequestTime{}, 0, 0, false, 0
 	engine, ok := s.engine(x.PID)
 	if x.First < 0 || x.Whole < 0 || !ok || engine.steps[0].from > x.Arrived || x.Arrived < engine.until {
 		return
@@ -291,7 +291,15 @@ func (s *Splitter) split(x *tick.Request) {
 	x.EnginePID, x.EngineTID, x.Split = engine.pid, engine.tid, true
 	x.ToFirst = engine.divide(whole, first, true)
 	x.After = engine.divide(first, last, false)
-	x.TokenSteps = engine.tokens(first, last)
+	prompted := first
+	if x.Events < 2 && x.ToFirst.Own > 0 {
+		prompted -= int64(x.ToFirst.Deliver)
+		x.AtOnce = engine.divide(prompted, first, false)
+		x.AtOnce.Own, x.AtOnce.Prompts = x.AtOnce.Prompts, 0 // the own prompt was the last one: these steps launched nothing
+		x.ToFirst.Deliver = 0
+		x.ToFirst.Add(&x.AtOnce)
+	}
+	x.TokenSteps = engine.tokens(prompted, last)
 }
 
 // tokens returns the number of steps for tokens that ended in an interval, in which a request had its

@@ -52,6 +52,11 @@ func request(arrived, whole, first, last int64) tick.Request {
 		Head: time.Duration(first), First: time.Duration(first), Last: time.Duration(last), Events: 3, Post: true}
 }
 
+func atOnce(x tick.Request) tick.Request {
+	x.Events = 1
+	return x
+}
+
 // The time to the first byte is that of the steps in it: of other requests' prompts, of tokens, of
 // the request's own prompt, and the waits of the engine before and between them.
 func TestSplit(t *testing.T) {
@@ -75,6 +80,8 @@ func TestSplit(t *testing.T) {
 			tick.RequestTime{Tokens: d(18), Idle: d(20), Deliver: d(2)}, 2},
 		"arrives while the engine waits": {request(105*ms, 0, 57*ms, 57*ms),
 			tick.RequestTime{Idle: d(45), Own: d(10), Deliver: d(2)}, tick.RequestTime{}, 0},
+		"is answered at once": {atOnce(request(42*ms, 0, 60*ms, 60*ms)),
+			tick.RequestTime{Idle: d(23), Own: d(15), Tokens: d(20), Deliver: d(2)}, tick.RequestTime{}, 2},
 		"has no step for its prompt": {request(62*ms, 0, 10*ms, 10*ms),
 			tick.RequestTime{Tokens: d(8), Deliver: d(2)}, tick.RequestTime{}, 0},
 		"another's prompt stalls it": {request(0, 0, 10*ms, 40*ms),

@@ -33,8 +33,12 @@ type Request struct {
 	ToFirst, After       RequestTime
 	EnginePID, EngineTID uint32
 	Split                bool
-	// TokenSteps are the engine's steps for tokens from First to Last. A running request gets a token
-	// in each. A recording does not have them: its replay counts them again.
+	// AtOnce divides the last part of ToFirst, from the end of the request's prompt: its tokens were
+	// computed before First, since the response was sent at once. It is zero for a stream.
+	AtOnce RequestTime
+	// TokenSteps are the engine's steps for tokens from First, or from the start of AtOnce, to Last. A
+	// running request gets a token in each. A recording has neither them nor AtOnce: its replay finds
+	// them again.
 	TokenSteps uint32
 }
 
