@@ -45,7 +45,7 @@ static __always_inline __u32 counted_row(const struct open_call *o)
 }
 
 #define WAKERS 4 /* a power of two */
-#define ENROL_AFTER 3 /* wake-ups by one thread; within the process or by a child, one is enough */
+#define ENROL_AFTER 3 /* wake-ups by one thread; within the job one is enough */
 
 #define GIL_AGAIN 1 /* its last lock wait timed out: it has asked the holder to let go */
 

@@ -50,6 +50,19 @@ static __always_inline bool awaited(const struct thread *t)
 	return down && down->clock.state == WAIT_BLOCKED;
 }
 
+/*
+ * Is a waker of the same job: of the thread's process, a child or grandchild of that (the workers of
+ * Python's fork server), or a traced process?
+ */
+static __always_inline bool of_same_job(const struct thread *t, struct task_struct *waker)
+{
+	struct task_struct *parent = waker->real_parent;
+	__u32 tgid = waker->tgid;
+
+	return tgid == t->tgid || parent->tgid == t->tgid || parent->real_parent->tgid == t->tgid ||
+	       bpf_map_lookup_elem(&targets, &tgid);
+}
+
 /* The current thread, without an account, has ended a long wait of a tracked thread. */
 static __always_inline void may_enrol(struct thread *t, __u32 wakee, struct task_struct *waker)
 {
@@ -60,8 +73,7 @@ static __always_inline void may_enrol(struct thread *t, __u32 wakee, struct task
 	else if (t->clock.hop >= MAX_HOPS)
 		drop(DROP_WAKER_TOO_FAR);
 	else
-		count_waker(t, wakee, waker->pid,
-			    waker->tgid == t->tgid || waker->real_parent->tgid == t->tgid);
+		count_waker(t, wakee, waker->pid, of_same_job(t, waker));
 }
 
 /*

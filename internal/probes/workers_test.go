@@ -1,0 +1,63 @@
+package probes_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"ingero/internal/probes"
+	"ingero/internal/testkit"
+	"ingero/pkg/events"
+)
+
+// Workers of the same job are enrolled at once, also where many take turns: grandchildren as of
+// Python's fork server, and any descendants that are traced.
+func TestWorkersInTurns(t *testing.T) {
+	t.Parallel()
+	testkit.NeedBPF(t)
+	testkit.NeedTool(t, "gcc")
+	dir := t.TempDir()
+	library, program := filepath.Join(dir, "libpoll.so"), filepath.Join(dir, "workers")
+	for _, args := range [][]string{
+		{"-O2", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", library, "testdata/poll_lib.c"},
+		{"-O1", "-o", program, "testdata/workers.c", "-L" + dir, "-lpoll", "-Wl,-rpath," + dir},
+	} {
+		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+			t.Fatalf("gcc %v: %v\n%s", args, err, out)
+		}
+	}
+	for _, x := range []struct {
+		name, depth string
+		target      probes.Target
+	}{
+		{"grandchildren", "2", probes.Target{}},
+		{"traced descendants", "3", probes.Target{Follow: true}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			tr := tracer(t, probes.Options{Rows: libraryRows(rowsNamed(t, "cudaEventQuery")), AllWaits: true})
+			attach(t, tr, library, events.LibCudart)
+			child := testkit.Start(t, exec.Command(program, x.depth, "3"))
+			child.Line("ready")
+			if err := tr.Trace(uint32(child.PID()), x.target); err != nil {
+				t.Fatal(err)
+			}
+			child.Send("go")
+			child.Line("done")
+			enrolled := 0
+			if err := tr.Threads(func(_ uint32, s *probes.ThreadState, _ uint64) {
+				if s.Clock.Hop == 1 {
+					enrolled++
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if enrolled != 8 {
+				t.Errorf("%d of 8 workers are enrolled", enrolled)
+			}
+			child.Send("")
+			if err := child.Wait(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
