@@ -13,8 +13,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// clocks has a perf event for each CPU. They tick while a thread is enrolled, or a thread that
-// makes traced calls has recently ended a long wait or computed for long between two calls.
+// clocks has a perf event for each CPU. They tick if a thread has recently ended a long wait or
+// computed for long between two calls, or computes while another waits for it.
 type clocks struct {
 	fds []int
 	on  bool

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -150,7 +149,7 @@ func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) erro
 		cursor ebpf.MapBatchCursor
 		tids   [batch]uint32
 		states = make([]ThreadState, batch)
-		tick   bool
+		r      = review{keep: t.keepWaker, most: int(t.objects.Threads.MaxEntries()) / 2}
 	)
 	for {
 		var now unix.Timespec
@@ -164,19 +163,10 @@ func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) erro
 		}
 		for i := range n {
 			take(tids[i], &states[i], asOf(&states[i], uint64(now.Nano())))
-			c := &states[i].Clock
-			unused := now.Nano()-int64(c.UsedS)*1e9 > int64(time.Second+t.keepWaker)
-			tick = tick || c.Hop != 0 || !unused || t.inLongGap(&states[i], now.Nano())
-			if c.EnrolledFor != 0 && c.Hop != 0 && unused {
-				if err := t.retire(tids[i], c.UsedS); err != nil {
-					return err
-				}
-			}
+			r.add(tids[i], &states[i], now.Nano())
 		}
 		if last {
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			return t.clocks.run(tick)
+			return t.conclude(&r)
 		}
 	}
 }
@@ -191,24 +181,4 @@ func asOf(s *ThreadState, begun uint64) uint64 {
 		at = max(at, s.Open[i].Rec.StartNs)
 	}
 	return at
-}
-
-// inLongGap reports whether a thread has been on a CPU for long since its last traced call: its stacks
-// tell what it does. Threads that stopped making calls long ago do not count.
-func (t *Tracer) inLongGap(s *ThreadState, now int64) bool {
-	if s.Depth != 0 || s.ReturnedNs == 0 || s.Clock.State != uint32(bpf.IngeroWaitStateWAIT_NONE) {
-		return false
-	}
-	since := time.Duration(now - int64(s.ReturnedNs))
-	return since >= events.SampledGap && since < time.Second+t.keepWaker
-}
-
-// retire frees the slot of an enrolled thread, unless it was useful after used (s, of
-// CLOCK_MONOTONIC). It keeps its account until it next blocks.
-func (t *Tracer) retire(tid, used uint32) error {
-	_, err := t.programs[bpf.IngeroProgRetire].Run(&ebpf.RunOptions{Context: bpf.IngeroRetireArgs{Tid: tid, UsedS: used}})
-	if err != nil {
-		return fmt.Errorf("retire thread %d: %w", tid, err)
-	}
-	return nil
 }

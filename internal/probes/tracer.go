@@ -52,7 +52,7 @@ type Options struct {
 	Stacks       StackPolicy
 	EachStack    bool // emit each stack, even if it was emitted before
 	// KeepWaker is how long an enrolled thread keeps its account after it last ended a long wait;
-	// 0: 10 s.
+	// 0: 2 min. Where slots are few, it is at most 10 s.
 	KeepWaker time.Duration
 	// NoWakers enrolls no threads: what wakers do is then unknown. Benchmarks use it to measure the
 	// cost.
@@ -120,7 +120,7 @@ func Open(o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{rows: o.Rows, mode: mode, firstByte: o.FirstByte, ledger: !o.NoLedger, allWaits: o.AllWaits, keepWaker: cmp.Or(o.KeepWaker, 10*time.Second), noWakers: o.NoWakers}
+	t := &Tracer{rows: o.Rows, mode: mode, firstByte: o.FirstByte, ledger: !o.NoLedger, allWaits: o.AllWaits, keepWaker: cmp.Or(o.KeepWaker, 2*time.Minute), noWakers: o.NoWakers}
 	t.entry.Store(o.EntryOnly)
 	if err := t.load(o); err != nil {
 		return nil, errors.Join(err, t.Close())
