@@ -237,8 +237,8 @@ func TestBounded(t *testing.T) {
 func TestPast(t *testing.T) {
 	l := New(0)
 	who := events.Thread{PID: 5, TID: 5}
-	for i := range int64(200) { // 1 ms runnable, 1 ms on the CPU
-		l.thread(5, 5).past.add(&events.Wait{Start: base + i*2e6, Duration: 1e6, State: events.WaitRunnable, Who: events.Thread{PID: 9, TID: 9}})
+	for i := range int64(200) { // 1 ms runnable, for one of several processes, 1 ms on the CPU
+		l.thread(5, 5).past.add(&events.Wait{Start: base + i*2e6, Duration: 1e6, State: events.WaitRunnable, Who: events.Thread{PID: uint32(9 + i%(kinds+1)), TID: 9}})
 	}
 	for _, tt := range []struct{ from, to, runnable, onCPU int64 }{
 		{390e6, 400e6, 5e6, 5e6},

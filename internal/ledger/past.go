@@ -3,6 +3,7 @@ package ledger
 import "ingero/pkg/events"
 
 // maxPast bounds the remembered waits of a thread, which explain the waits of the threads it wakes.
+// The later half are single waits. Of the earlier half, similar waits count as one.
 const maxPast = 64
 
 // past is the recent history of a thread: its last waits, oldest first from next. Between them it
@@ -50,13 +51,12 @@ func (p *past) add(w *events.Wait) {
 	}
 	p.begin(w.Start)
 	x := pastWait{w.Start, w.End(), w.End() - w.Start, w.Taken, w.Arg, w.Who, w.Dev, w.Syscall, w.State, w.Reason}
-	if last := p.last(); last != nil && last.goesOn(&x) {
-		last.end, last.ns = x.end, last.ns+x.ns
-		return
-	}
-	if len(p.waits) < maxPast {
+	switch {
+	case len(p.waits) < maxPast:
 		p.waits = append(p.waits, x)
-	} else {
+	case p.merge(maxPast / 2):
+		*p.last() = x
+	default:
 		p.since = max(p.since, p.waits[p.next].end)
 		p.waits[p.next] = x
 		p.next = (p.next + 1) % maxPast
@@ -65,17 +65,48 @@ func (p *past) add(w *events.Wait) {
 	p.locked()
 }
 
-// goesOn reports whether next continues w: a thread reads a large file piece by piece.
-func (w *pastWait) goesOn(next *pastWait) bool {
-	if w.state != events.WaitBlocked || forAnother[w.reason] || next.start < w.end || next.start-w.end > betweenPieces {
-		return false
+// merge makes room for a wait: it adds the n-th wait before the last one to an earlier wait that it
+// continues, and leaves the last entry free. It returns false if there is no such wait.
+func (p *past) merge(n int) bool {
+	x := p.back(n)
+	for k := n + 1; k <= n+kinds; k++ {
+		w := p.back(k)
+		if w.ns == 0 || w.forAnother() { // the start of an account, or a wait that others may join as a turn
+			return false
+		}
+		if !w.goesOn(x) {
+			continue
+		}
+		w.end, w.ns = x.end, w.ns+x.ns
+		for ; n > 0; n-- {
+			*p.back(n) = *p.back(n - 1)
+		}
+		return true
 	}
-	return next.state == w.state && next.reason == w.reason && next.call == w.call && next.dev == w.dev
+	return false
 }
+
+// goesOn reports whether next continues w: a thread reads a large file piece by piece, or takes turns
+// with another process on a CPU.
+func (w *pastWait) goesOn(next *pastWait) bool {
+	switch {
+	case next.state != w.state || next.reason != w.reason || next.ns == 0 || next.start < w.end || next.start-w.end > betweenPieces:
+		return false
+	case w.state == events.WaitBlocked:
+		return !w.forAnother() && next.call == w.call && next.dev == w.dev
+	}
+	return next.by.PID == w.by.PID
+}
+
+// forAnother reports whether the thread waited for another thread to act.
+func (w *pastWait) forAnother() bool { return w.state == events.WaitBlocked && forAnother[w.reason] }
 
 // in returns how much of [from, to), a part of the wait, the thread waited.
 func (w *pastWait) in(from, to int64) int64 {
-	if all := w.end - w.start; w.ns < all {
+	switch all := w.end - w.start; {
+	case to-from == all:
+		return w.ns
+	case w.ns < all:
 		return int64(float64(to-from) * float64(w.ns) / float64(all))
 	}
 	return to - from
@@ -124,18 +155,21 @@ func (p *past) last() *pastWait {
 	return p.back(0)
 }
 
+// at returns the n-th wait, oldest first.
+func (p *past) at(n int) *pastWait { return &p.waits[(p.next+n)%len(p.waits)] }
+
 // back returns the n-th wait before the last one.
-func (p *past) back(n int) *pastWait {
-	return &p.waits[(p.next+2*len(p.waits)-1-n)%len(p.waits)]
-}
+func (p *past) back(n int) *pastWait { return p.at(len(p.waits) - 1 - n) }
 
 const (
 	// oneHolder is the number of waits for a lock that one thread must have ended to count as the
 	// one that ends the next. holdsFor is the longest time before that wait, ns.
 	oneHolder = 2
 	holdsFor  = 1e9
-	// betweenPieces is the longest run time between two waits that count as one, ns.
-	betweenPieces = 1e6
+	// betweenPieces is the longest time between two waits that count as one, ns. A wait may continue
+	// one of the last few before it: for a disk, for a CPU and for a quota, in turn.
+	betweenPieces = 20e6
+	kinds         = 3
 	// betweenTurns is the longest run time between two turns of one wait for a lock, ns.
 	betweenTurns = 1e6
 	// condBytes is the size of a condition variable of glibc. It has several futexes, which are
@@ -157,6 +191,8 @@ func (p *past) turns() {
 		w := p.back(n)
 		switch {
 		case since-w.end > betweenTurns:
+			return
+		case w.end-w.start-w.ns > betweenTurns: // several waits, and it ran between them
 			return
 		case w.state != events.WaitBlocked: // waited for a CPU
 		case w.by.TID != 0 || !w.inTurns() || !w.same(end):

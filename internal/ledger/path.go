@@ -69,14 +69,14 @@ func (l *Ledger) follow(p *path, who events.Thread, hop int, start, end int64) (
 	known = left
 	var own tick.WakerShare
 	for i := range t.past.waits { // in order, so that the result does not depend on where the ring begins
-		w := &t.past.waits[(t.past.next+i)%len(t.past.waits)]
+		w := t.past.at(i)
 		from, to := max(w.start, start), min(w.end, end)
 		if to <= from {
 			continue
 		}
 		ns := min(w.in(from, to), left)
 		left -= ns
-		if by := t.past.endedBy(w); w.state == events.WaitBlocked && forAnother[w.reason] && by.TID != 0 && by.TID != who.TID && hop < tick.MaxHops {
+		if by := t.past.endedBy(w); w.forAnother() && by.TID != 0 && by.TID != who.TID && hop < tick.MaxHops {
 			before := p.forGIL
 			found := l.follow(p, by, hop+1, from, from+ns)
 			if w.reason == events.ReasonGIL { // all of it, whatever is behind

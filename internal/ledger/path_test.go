@@ -126,18 +126,88 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// A thread that reads piece by piece has more waits than are remembered one by one.
-func TestBehindManyPieces(t *testing.T) {
-	const us = int64(1e3)
-	l, pieces := New(0), int64(10*maxPast)
-	for i := range pieces {
-		l.wait(&events.Wait{PID: 102, TID: 2, Start: base + 40*i*us, Duration: 30 * us, State: events.WaitBlocked, Reason: events.ReasonDisk, Dev: 1 << 20})
+// A thread that blocks or loses its CPU often has more waits than are remembered one by one.
+func TestBehindManyWaits(t *testing.T) {
+	const us, rounds = int64(1e3), int64(10 * maxPast)
+	disk := events.Wait{State: events.WaitBlocked, Reason: events.ReasonDisk, Dev: 1 << 20}
+	late, hog, quota := events.Wait{State: events.WaitRunnable}, events.Wait{State: events.WaitRunnable, Who: events.Thread{PID: 9, TID: 9}}, events.Wait{State: events.WaitThrottled}
+	lasts := func(w events.Wait, ns int64) events.Wait { w.Duration = ns; return w }
+	for _, tt := range []struct {
+		name  string
+		waits []events.Wait // of each round, back to back
+		onCPU int64         // ns of each round, after them
+		want  tick.WakerShare
+	}{
+		{"it reads piece by piece", []events.Wait{lasts(disk, 30*us)}, 10 * us,
+			tick.WakerShare{Times: tick.Times{Blocked: 30}, Reason: events.ReasonDisk, Dev: 1 << 20}},
+		{"it waits for a CPU after each read", []events.Wait{lasts(disk, 300*us), lasts(late, 40*us)}, 60 * us,
+			tick.WakerShare{Times: tick.Times{Blocked: 300, Runnable: 40}, Reason: events.ReasonDisk, Dev: 1 << 20}},
+		{"and for its quota", []events.Wait{lasts(disk, 300*us), lasts(quota, 50*us), lasts(late, 40*us)}, 60 * us,
+			tick.WakerShare{Times: tick.Times{Blocked: 300, Throttled: 50, Runnable: 40}, Reason: events.ReasonDisk, Dev: 1 << 20}},
+		{"another process takes turns with it", []events.Wait{lasts(hog, 3000*us)}, 3000 * us,
+			tick.WakerShare{Times: tick.Times{Runnable: 3000}, By: hog.Who}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l, at := New(0), int64(base)
+			for range rounds {
+				for _, w := range tt.waits {
+					w.PID, w.TID, w.Start = 102, 2, at
+					l.wait(&w)
+					at = w.End()
+				}
+				at += tt.onCPU
+			}
+			length := (at - base) / rounds
+			behind := func(from, to int64) tick.WakerShare { // rounds
+				w := events.Wait{PID: 101, TID: 1, Start: base + from*length, Duration: (to - from) * length, State: events.WaitBlocked, Reason: events.ReasonPipe, Who: events.Thread{PID: 102, TID: 2}}
+				got, _ := l.behind(&thread{pid: 101, tid: 1}, &w)
+				return got
+			}
+			for _, from := range []int64{0, rounds - 9} { // all, and the last ones
+				n, want := uint64(rounds-from), tt.want
+				want.Times = tick.Times{OnCPU: n * uint64(tt.onCPU), Runnable: n * want.Runnable * uint64(us), Throttled: n * want.Throttled * uint64(us), Blocked: n * want.Blocked * uint64(us)}
+				if got := behind(from, rounds); got != want {
+					t.Errorf("since round %d: %+v\nwant %+v", from, got, want)
+				}
+			}
+			n, part := rounds/2, behind(rounds/4, rounds*3/4)
+			if got, want := part.OnCPU, uint64(n*tt.onCPU); part.Total() != uint64(n*length) || got < want*99/100 || got > want*101/100 {
+				t.Errorf("in the middle: %+v, want %d ns on a CPU", part, want)
+			}
+		})
 	}
-	w := events.Wait{PID: 101, TID: 1, Start: base, Duration: 40 * pieces * us, State: events.WaitBlocked, Reason: events.ReasonPipe, Who: events.Thread{PID: 102, TID: 2}}
-	got, _ := l.behind(&thread{pid: 101, tid: 1}, &w)
-	want := tick.WakerShare{Times: tick.Times{OnCPU: uint64(10 * pieces * us), Blocked: uint64(30 * pieces * us)}, Reason: events.ReasonDisk, Dev: 1 << 20}
-	if got != want {
-		t.Errorf("%+v\nwant %+v", got, want)
+}
+
+// A wait for a lock is no turn of a later one if the thread ran in between, also where that is only
+// known from waits that count as one.
+func TestTurnsApart(t *testing.T) {
+	const ms = int64(1e6)
+	var p past
+	at := int64(base)
+	add := func(ns int64, state events.WaitState, by uint32) {
+		p.add(&events.Wait{Start: at, Duration: ns, State: state, Reason: events.ReasonLock, Who: events.Thread{PID: by, TID: by}})
+		at += ns
+	}
+	others := func() {
+		for i := range uint32(maxPast/2 + 1) {
+			add(ms, events.WaitRunnable, 10+i%(kinds+1))
+		}
+	}
+	others()
+	first := at
+	add(5*ms, events.WaitBlocked, 0)
+	add(ms, events.WaitRunnable, 9)
+	at += 10 * ms
+	add(ms, events.WaitRunnable, 9)
+	others()
+	add(5*ms, events.WaitBlocked, 3)
+	for i := range p.waits {
+		if w := p.at(i); w.start == first && w.by.TID != 0 {
+			t.Errorf("%+v was ended by thread %d, want unknown", w, w.by.TID)
+		}
+	}
+	if n := len(p.waits); n != maxPast || p.at(0).start > first {
+		t.Errorf("%d waits since %d ns: the first turn is forgotten", n, p.at(0).start-first)
 	}
 }
 
