@@ -23,7 +23,7 @@ var diskWait = Rule{
 			case events.ReasonDisk, events.ReasonFile: // a file system waits for its journal without the I/O flag
 				return true
 			case events.ReasonFault:
-				return p.Flags&events.WaitIO != 0 || p.Via.TID != 0
+				return p.Flags&events.WaitIO != 0 || p.Via.TID != 0 // see tick.WakerShare
 			}
 			return p.Flags&events.WaitIO != 0 && p.Reason != events.ReasonStopped
 		},

@@ -32,7 +32,7 @@ type pastWait struct {
 	dev        uint32
 	call       events.Syscall
 	state      events.WaitState
-	reason     events.Reason
+	reason     events.Reason // ReasonMemory: also a page fault without I/O
 }
 
 // begin sets the time from which, at the latest, the thread has an account.
@@ -51,6 +51,9 @@ func (p *past) add(w *events.Wait) {
 	}
 	p.begin(w.Start)
 	x := pastWait{w.Start, w.End(), w.End() - w.Start, w.Taken, w.Arg, w.Who, w.Dev, w.Syscall, w.State, w.Reason}
+	if x.reason == events.ReasonFault && w.Flags&(events.WaitIO|events.WaitByIRQ) == 0 { // another thread ended it
+		x.reason = events.ReasonMemory
+	}
 	switch {
 	case len(p.waits) < maxPast:
 		p.waits = append(p.waits, x)
@@ -74,7 +77,7 @@ func (p *past) merge(n int) bool {
 		if w.ns == 0 || w.forAnother() { // the start of an account, or a wait that others may join as a turn
 			return false
 		}
-		if !w.goesOn(x) {
+		if !w.goesOn(x) || x.end-w.start > mostMerged {
 			continue
 		}
 		w.end, w.ns = x.end, w.ns+x.ns
@@ -170,6 +173,8 @@ const (
 	// one of the last few before it: for a disk, for a CPU and for a quota, in turn.
 	betweenPieces = 20e6
 	kinds         = 3
+	// mostMerged is the longest time that one entry covers, ns: a part of it is known as its share only.
+	mostMerged = 300e6
 	// betweenTurns is the longest run time between two turns of one wait for a lock, ns.
 	betweenTurns = 1e6
 	// condBytes is the size of a condition variable of glibc. It has several futexes, which are

@@ -28,6 +28,8 @@ func TestBehind(t *testing.T) {
 		w.Arg = at
 		return w
 	}
+	withIO := func(w events.Wait) events.Wait { w.Flags = events.WaitIO; return w }
+	byTimer := func(w events.Wait) events.Wait { w.Flags = events.WaitByIRQ; return w }
 	of := func(w events.Wait, pid uint32) events.Wait { w.Who.PID = pid; return w }
 	turn := func(tid uint32, from, to int64, by uint32) events.Wait { // the futexes of a condition variable take turns
 		return lock(blocked(tid, from, to, events.ReasonLock, by), 0x7000+uint64(to&1)*4)
@@ -61,6 +63,12 @@ func TestBehind(t *testing.T) {
 		{name: "a waiter for a disk waits for nobody",
 			waits: []events.Wait{blocked(3, -1, 0, events.ReasonSleep, 0), blocked(2, -1, 9, events.ReasonDisk, 3)},
 			want:  tick.WakerShare{Times: tick.Times{OnCPU: 1, Blocked: 9}, Reason: events.ReasonDisk}},
+		{name: "a page fault that read a disk", waits: []events.Wait{withIO(blocked(2, -1, 4, events.ReasonFault, 0))},
+			want: tick.WakerShare{Times: tick.Times{OnCPU: 6, Blocked: 4}, Reason: events.ReasonFault}},
+		{name: "a page fault without I/O waits for no disk", waits: []events.Wait{blocked(2, -1, 4, events.ReasonFault, 0)},
+			want: tick.WakerShare{Times: tick.Times{OnCPU: 6, Blocked: 4}, Reason: events.ReasonMemory}},
+		{name: "a limit of memory let it sleep", waits: []events.Wait{byTimer(blocked(2, -1, 4, events.ReasonFault, 0))},
+			want: tick.WakerShare{Times: tick.Times{OnCPU: 6, Blocked: 4}, Reason: events.ReasonFault}},
 		{name: "four hops", waits: []events.Wait{
 			blocked(5, -1, 8, events.ReasonSleep, 0), blocked(4, -1, 8, events.ReasonPipe, 5), blocked(3, -1, 8, events.ReasonPipe, 4), blocked(2, -1, 8, events.ReasonPipe, 3)},
 			want: tick.WakerShare{Times: tick.Times{OnCPU: 2, Blocked: 8}, Reason: events.ReasonSleep, Root: at(5), Through: between}},
@@ -144,8 +152,8 @@ func TestBehindManyWaits(t *testing.T) {
 			tick.WakerShare{Times: tick.Times{Blocked: 300, Runnable: 40}, Reason: events.ReasonDisk, Dev: 1 << 20}},
 		{"and for its quota", []events.Wait{lasts(disk, 300*us), lasts(quota, 50*us), lasts(late, 40*us)}, 60 * us,
 			tick.WakerShare{Times: tick.Times{Blocked: 300, Throttled: 50, Runnable: 40}, Reason: events.ReasonDisk, Dev: 1 << 20}},
-		{"another process takes turns with it", []events.Wait{lasts(hog, 3000*us)}, 3000 * us,
-			tick.WakerShare{Times: tick.Times{Runnable: 3000}, By: hog.Who}},
+		{"another process takes turns with it", []events.Wait{lasts(hog, 200*us)}, 200 * us,
+			tick.WakerShare{Times: tick.Times{Runnable: 200}, By: hog.Who}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l, at := New(0), int64(base)
@@ -251,5 +259,23 @@ func TestBehindAnotherOfThatNumber(t *testing.T) {
 				t.Errorf("%+v, want %d ms", got, tt.own)
 			}
 		})
+	}
+}
+
+// Waits that became longer are not averaged with those of long ago.
+func TestBehindWaitsThatChange(t *testing.T) {
+	const ms = int64(1e6)
+	l, at := New(0), int64(base)
+	for i := range int64(1000) {
+		w := events.Wait{PID: 102, TID: 2, Start: at, Duration: ms, State: events.WaitBlocked, Reason: events.ReasonDisk, Dev: 1 << 20}
+		if i >= 900 {
+			w.Duration = 9 * ms
+		}
+		l.wait(&w)
+		at += 10 * ms
+	}
+	w := events.Wait{PID: 101, TID: 1, Start: at - 1000*ms, Duration: 1000 * ms, State: events.WaitBlocked, Reason: events.ReasonPipe, Who: events.Thread{PID: 102, TID: 2}}
+	if got, _ := l.behind(&thread{pid: 101, tid: 1}, &w); got.Blocked < uint64(800*ms) || got.Blocked > uint64(900*ms) {
+		t.Errorf("%+v, want 900 ms blocked", got)
 	}
 }

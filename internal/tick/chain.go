@@ -280,7 +280,7 @@ type WakerShare struct {
 	// for Root. TID 0: none.
 	Root    events.Thread
 	Through [MaxHops - 2]events.Thread `json:",omitzero"`
-	Reason  events.Reason              // reason of most of Blocked
+	Reason  events.Reason              // reason of most of Blocked; ReasonFault: with I/O
 	Call    events.Syscall
 	Dev     uint32
 	By      events.Thread // of the process that had the CPU in most of Runnable
