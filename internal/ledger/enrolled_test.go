@@ -3,6 +3,7 @@ package ledger
 import (
 	"testing"
 
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -28,5 +29,26 @@ func TestWakerThatMakesCalls(t *testing.T) {
 		if got := steps[i].Parts.Blocked[events.ReasonSocket]; got != want || len(steps[i].Waits) != 1 {
 			t.Errorf("step %d waited %d ns for a socket in %d waits, want %d in one", i, got, len(steps[i].Waits), want)
 		}
+	}
+}
+
+// A thread that no longer wakes others loses its account, and may get another one a moment later. The
+// end of the first account leaves the waits of the second.
+func TestEnrolledAgain(t *testing.T) {
+	const ms = int64(1e6)
+	l := New(0)
+	wait := func(tid uint32, from, to int64, state events.WaitState, on events.Reason) events.Wait {
+		return events.Wait{PID: 7, TID: tid, Start: base + from*ms, Duration: (to - from) * ms, State: state, Reason: on, Hop: 1}
+	}
+	l.Batch([]events.Wait{wait(2, 0, 5, events.WaitBlocked, events.ReasonDisk), wait(2, 10, 10, events.WaitRunnable, 0), wait(2, 12, 18, events.WaitBlocked, events.ReasonDisk)}, nil)
+	l.Tick([]tick.Thread{
+		{PID: 7, TID: 2, Enrolled: true, Ended: true, Since: base, Until: base + 6*ms},
+		{PID: 7, TID: 2, Enrolled: true, Since: base + 10*ms, Until: base + 20*ms},
+	}, nil)
+	w := wait(1, 0, 20, events.WaitBlocked, events.ReasonLock)
+	w.Who = events.Thread{PID: 7, TID: 2}
+	got, _ := l.behind(&thread{pid: 7, tid: 1}, &w)
+	if want := (tick.WakerShare{Times: tick.Times{OnCPU: uint64(4 * ms), Blocked: uint64(6 * ms)}, Reason: events.ReasonDisk}); got != want {
+		t.Errorf("%+v\nwant %+v", got, want)
 	}
 }

@@ -104,6 +104,17 @@ func (w *pastWait) goesOn(next *pastWait) bool {
 // forAnother reports whether the thread waited for another thread to act.
 func (w *pastWait) forAnother() bool { return w.state == events.WaitBlocked && forAnother[w.reason] }
 
+// after returns what is known from a time on.
+func (p *past) after(t int64) (rest past) {
+	for i := range p.waits {
+		if w := p.at(i); w.start >= t {
+			rest.begin(w.start)
+			rest.waits = append(rest.waits, *w)
+		}
+	}
+	return rest
+}
+
 // in returns how much of [from, to), a part of the wait, the thread waited.
 func (w *pastWait) in(from, to int64) int64 {
 	switch all := w.end - w.start; {

@@ -128,7 +128,11 @@ func (l *Ledger) account(x *tick.Thread) {
 		if th.proc != nil {
 			th.proc.past++
 		}
+		rest := th.past.after(x.Until) // it may have an account again
 		l.forget(th)
+		if rest.known {
+			l.thread(x.PID, x.TID).past = rest
+		}
 	}
 }
 
