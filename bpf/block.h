@@ -86,6 +86,16 @@ static __always_inline void set_tracer(struct task_struct *task)
 		set_who(&p->stopper, task->parent);
 }
 
+/* The sender of a thread's stop: see block(), and signal.h. */
+static __always_inline void set_stopper(struct who *w, struct task_struct *task)
+{
+	__u32 tgid = task->tgid;
+	struct target *p = bpf_map_lookup_elem(&targets, &tgid);
+
+	if (p)
+		*w = p->stopper;
+}
+
 /*
  * The thread blocks: on what? If its last wait for Python's lock timed out, and the lock has not
  * been handed over since, the thread has asked the holder to release it (GIL_AGAIN).

@@ -4,7 +4,7 @@
  * off-CPU, why, and who had the CPU instead or ended the wait.
  *
  * The programs run under the scheduler's locks with interrupts off. They are not preempted and do
- * not nest, so per-CPU data is theirs alone. A thread's state is changed by the CPU that it leaves
+ * not nest, so per-CPU data is theirs alone (found_running uses none). A thread's state is changed by the CPU that it leaves
  * or gets, or by its waker while it is off-CPU; the scheduler's locks serialize these.
  */
 #pragma once
@@ -138,30 +138,17 @@ static __always_inline void emit_runnable(struct thread *t, struct cpu *scratch,
 		emit_others(rec, flags, 0, scratch->others);
 }
 
-/* The sender of a thread's stop: see block(), and signal.h. */
-static __always_inline void set_stopper(struct who *w, struct task_struct *task)
-{
-	__u32 tgid = task->tgid;
-	struct target *p = bpf_map_lookup_elem(&targets, &tgid);
-
-	if (p)
-		*w = p->stopper;
-}
-
-/* Emits the time that the thread was blocked, before it became runnable. */
+/* Emits the time from `since` to `until`, for which the thread was blocked with the stack `own`. */
 static __always_inline void emit_blocked(struct thread *t, struct task_struct *task,
-					 struct cpu *scratch)
+					 struct wait_record *rec, __u64 since, __u64 until,
+					 __u32 own)
 {
-	struct wait_record *rec = &scratch->rec;
 	struct clock *k = &t->clock;
-	__u32 own = 0;
 
-	if (k->woken_by_irq || !tracked(k->waker.tid))
-		own = profile_blocked(t, task->pid, k->since - k->blocked_since, k->since);
 	rec->state = WAIT_BLOCKED;
 	rec->flags = k->block_flags & ~BLOCK_TURN;
-	rec->start_ns = k->blocked_since;
-	rec->ns = k->since - k->blocked_since;
+	rec->start_ns = since;
+	rec->ns = until - since;
 	rec->taken_ns = 0;
 	rec->on = k->on;
 	rec->who = (struct who){};
@@ -202,6 +189,57 @@ static __always_inline bool is_told(const struct clock *k, __s64 ns)
 	return is_long(ns) || k->block_flags & BLOCK_TURN || told_to_let_go(k);
 }
 
+/* Begins the record of a wait that ends. */
+static __always_inline void begin_record(struct wait_record *rec, const struct thread *t,
+					 const struct task_struct *task)
+{
+	rec->kind = RECORD_WAIT;
+	rec->op = t->depth ? t->open[0].rec.op : 0;
+	rec->cpu = t->clock.cpu;
+	rec->hop = t->clock.hop;
+	rec->tgid = t->tgid;
+	rec->tid = task->pid;
+}
+
+/* Emits the block that ended before the thread became runnable. If it has run since, its stack is lost. */
+static __always_inline void close_block(struct thread *t, struct task_struct *task,
+					struct wait_record *rec, bool has_run)
+{
+	struct clock *k = &t->clock;
+	__u64 until = k->since; /* first: a switch in the middle changes it, and takes the block */
+	__u64 since = __sync_lock_test_and_set(&k->blocked_since, 0);
+
+	__u32 own = 0;
+
+	if (!since || !is_told(k, until - since))
+		return;
+	if (!has_run && (k->woken_by_irq || !tracked(k->waker.tid)))
+		own = profile_blocked(t, task->pid, until - since, until);
+	emit_blocked(t, task, rec, since, until, own);
+}
+
+/*
+ * The current thread is on-CPU, whatever the ledger has seen: its switch-in was missed. If it is
+ * runnable by the ledger, the end of its last block was seen. Probes of calls can be preempted: the
+ * record is on the stack, since this CPU's scratch may be in use.
+ */
+__noinline int found_running(struct thread *t)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct wait_record rec = {};
+
+	if (!t)
+		return 0;
+	t->clock.missed++;
+	begin_record(&rec, t, task);
+	close_block(t, task, &rec, true);
+	unqueue(&t->clock);
+	t->clock.state = WAIT_NONE;
+	t->clock.since = bpf_ktime_get_ns();
+	t->clock.stolen_base = 0;
+	return 0;
+}
+
 /* Ends a thread's wait for a CPU: adds it to the sums, and emits it if long. */
 static __always_inline void close_wait(struct thread *t, struct task_struct *task, __u64 now,
 				       __u8 flags)
@@ -219,15 +257,8 @@ static __always_inline void close_wait(struct thread *t, struct task_struct *tas
 	k->account.off.runnable += wait - held;
 	if (!scratch)
 		return;
-	scratch->rec.kind = RECORD_WAIT;
-	scratch->rec.op = t->depth ? t->open[0].rec.op : 0;
-	scratch->rec.cpu = k->cpu;
-	scratch->rec.hop = k->hop;
-	scratch->rec.tgid = t->tgid;
-	scratch->rec.tid = task->pid;
-	if (k->blocked_since && is_told(k, k->since - k->blocked_since))
-		emit_blocked(t, task, scratch);
-	k->blocked_since = 0;
+	begin_record(&scratch->rec, t, task);
+	close_block(t, task, &scratch->rec, false);
 	if (is_long(held)) {
 		scratch->rec.state = WAIT_THROTTLED;
 		scratch->rec.flags = flags;
@@ -253,10 +284,8 @@ static __always_inline void switch_out(struct task_struct *task, bool preempt, _
 	k = &t->clock;
 	settle(t, task);
 	k->switches++;
-	if (k->state != WAIT_NONE) { /* its switch-in was missed */
-		k->missed++;
-		unqueue(k);
-	}
+	if (k->state != WAIT_NONE)
+		found_running(t);
 	if (preempt || !state) {
 		queue(k, task, cpu, now);
 		return;

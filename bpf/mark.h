@@ -14,18 +14,7 @@ static __always_inline void snap(struct task_struct *task, struct snapshot *s)
 	s->migrations = task->se.nr_migrations;
 }
 
-/* A thread that runs this program is on-CPU, whatever the ledger has seen. */
-__noinline int found_running(struct clock *k)
-{
-	if (!k)
-		return 0;
-	k->missed++;
-	unqueue(k);
-	k->state = WAIT_NONE;
-	k->since = bpf_ktime_get_ns();
-	k->stolen_base = 0;
-	return 0;
-}
+__noinline int found_running(struct thread *t); /* ledger.h */
 
 /* Records the current thread's clocks. */
 static __always_inline void note(struct task_struct *task, struct thread *t, struct mark *m)
@@ -34,7 +23,7 @@ static __always_inline void note(struct task_struct *task, struct thread *t, str
 	if (!ledger)
 		return;
 	if (t->clock.state != WAIT_NONE)
-		found_running(&t->clock);
+		found_running(t);
 	m->off = t->clock.account.off;
 	m->unseen = m->task.switches - t->clock.switches + t->clock.missed;
 }

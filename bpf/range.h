@@ -48,6 +48,8 @@ __noinline int emit_range(struct thread *t, __u64 id, bool returned)
 
 	if (!t)
 		return 0;
+	if (ledger && t->clock.state != WAIT_NONE)
+		found_running(t); /* before the record of the range, which is later */
 	if (used <= ring_bytes / 2)
 		rec = bpf_ringbuf_reserve(&call_ring, sizeof(*rec), 0);
 	if (!rec) {
@@ -55,8 +57,6 @@ __noinline int emit_range(struct thread *t, __u64 id, bool returned)
 		drop(DROP_RANGE);
 		return 0;
 	}
-	if (ledger && t->clock.state != WAIT_NONE)
-		found_running(&t->clock);
 	rec->kind = RECORD_RANGE;
 	rec->flags = ledger ? 0 : RANGE_UNACCOUNTED;
 	rec->op = t->counted.op;

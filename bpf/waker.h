@@ -159,7 +159,8 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	__u64 now;
 	int irq;
 
-	if (!t)
+	if (!t ||
+	    (t->clock.state == WAIT_RUNNABLE && t->clock.blocked_since)) /* of a later block */
 		return 0;
 	waker = bpf_get_current_task_btf();
 	irq = in_interrupt(waker);
