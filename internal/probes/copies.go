@@ -19,6 +19,7 @@ type copies struct {
 	changes *ebpf.Variable    // counts links made and closed
 	n       uint32            // value of changes
 	taken   map[uint64]uint64 // by hash of the probes: set of numbers
+	next    int               // number to assign next, if it is free
 }
 
 // libraryCopy is the number of one attached library.
@@ -35,7 +36,8 @@ var errCopies = errors.New("64 copies of this library are attached, which is the
 
 var copySeed = maphash.MakeSeed()
 
-// take assigns a number to one more library with these probes.
+// take assigns a number to one more library with these probes. A number that has just become free comes
+// last: a process that was being started may hold its links for a moment (see [closeLinks]).
 func (c *copies) take(sites []site) (*libraryCopy, error) {
 	var h maphash.Hash
 	h.SetSeed(copySeed)
@@ -45,10 +47,12 @@ func (c *copies) take(sites []site) (*libraryCopy, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	like := h.Sum64()
-	number := bits.TrailingZeros64(^c.taken[like])
-	if number >= maxCopies {
+	free := ^c.taken[like]
+	if free == 0 {
 		return nil, errCopies
 	}
+	number := (c.next + bits.TrailingZeros64(bits.RotateLeft64(free, -c.next))) % maxCopies
+	c.next = (number + 1) % maxCopies
 	c.taken[like] |= 1 << number
 	return &libraryCopy{c, like, uint8(number)}, nil
 }

@@ -1,8 +1,42 @@
 package probes
 
-import "github.com/cilium/ebpf"
+import (
+	"errors"
+	"os"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
 
 // SetThread replaces the kernel's data on a thread.
 func (t *Tracer) SetThread(tid uint32, s *ThreadState) error {
 	return t.objects.Threads.Update(tid, s, ebpf.UpdateExist)
+}
+
+// HoldLinks keeps the present links of a library, as a process does that is being started, also when
+// they are closed here. release lets go of them.
+func (a *Attached) HoldLinks() (release func() error, err error) {
+	var held []*os.File
+	release = func() (err error) {
+		for _, f := range held {
+			err = errors.Join(err, f.Close())
+		}
+		return err
+	}
+	for _, p := range a.parts {
+		for _, of := range p.links {
+			for _, l := range of {
+				f, ok := l.(*os.File)
+				if !ok { // no place is probed
+					continue
+				}
+				fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+				if err != nil {
+					return nil, errors.Join(err, release())
+				}
+				held = append(held, os.NewFile(uintptr(fd), f.Name()))
+			}
+		}
+	}
+	return release, nil
 }

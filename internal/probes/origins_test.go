@@ -175,6 +175,36 @@ func TestLaunchesOnceUnderLoad(t *testing.T) {
 	}
 }
 
+// A link that a process holds beyond its closing, while that process is being started, counts no call
+// once more, also when the probes have been attached again.
+func TestLinksThatOutliveTheirClosing(t *testing.T) {
+	t.Parallel()
+	testkit.NeedBPF(t)
+	for _, mode := range []probes.Mode{probes.ModeSession, probes.ModeMulti} {
+		t.Run(string(mode), func(t *testing.T) {
+			x := newTwice(t, mode)
+			round := func() {
+				t.Helper()
+				x.child.Send("")
+				x.check()
+			}
+			round()
+			release, err := x.runtime.HoldLinks()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, out := range []bool{true, false, true, false} {
+				x.once(out)
+				round()
+			}
+			if err := release(); err != nil {
+				t.Fatal(err)
+			}
+			round()
+		})
+	}
+}
+
 // A child between fork and exec holds the links that are being closed. They are closed only after
 // it has executed its program, since a link that remained would count each call once more.
 func TestClosesLinksWhileNothingForks(t *testing.T) {
