@@ -22,17 +22,10 @@ const (
 // leverProgram builds the program that launches through two layers, and its library.
 func leverProgram(t *testing.T) (library, program string) {
 	t.Helper()
-	testkit.NeedTool(t, "gcc")
 	dir := t.TempDir()
 	library, program = filepath.Join(dir, "liblever.so"), filepath.Join(dir, "lever")
-	for _, args := range [][]string{
-		{"gcc", "-O2", "-shared", "-fPIC", "-o", library, "testdata/lever_lib.c"},
-		{"gcc", "-O1", "-o", program, "testdata/lever.c", "-L" + dir, "-llever", "-Wl,-rpath," + dir, "-pthread"},
-	} {
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
-	}
+	gcc(t, "-O2", "-shared", "-fPIC", "-o", library, "testdata/lever_lib.c")
+	gcc(t, "-O1", "-o", program, "testdata/lever.c", "-L"+dir, "-llever", "-Wl,-rpath,"+dir, "-pthread")
 	return library, program
 }
 

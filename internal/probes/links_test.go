@@ -17,14 +17,11 @@ import (
 // compile builds a shared library from one C source.
 func compile(t *testing.T, path, source string) {
 	t.Helper()
-	testkit.NeedTool(t, "gcc")
 	src := filepath.Join(t.TempDir(), "x.c")
 	if err := os.WriteFile(src, []byte(source), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("gcc", "-w", "-O1", "-shared", "-fPIC", "-o", path, src).CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
+	gcc(t, "-w", "-O1", "-shared", "-fPIC", "-o", path, src)
 }
 
 // Two containers made from one lower layer show one library as two files whose probes share one
@@ -180,9 +177,7 @@ int cudaDeviceSynchronize(void); int cudaThreadSynchronize(int);
 int main(void) { puts("ready"); fflush(stdout); getchar(); for (int i = 0; i < 10; i++) { cudaDeviceSynchronize(); cudaThreadSynchronize(5); } return 0; }`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("gcc", "-o", use, src, lib, "-Wl,-rpath,"+dir).CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
+	gcc(t, "-o", use, src, lib, "-Wl,-rpath,"+dir)
 	tr := tracer(t, probes.Options{Rows: rowsNamed(t, "cudaDeviceSynchronize", "cudaThreadSynchronize")})
 	child := testkit.Start(t, exec.Command(use))
 	child.Line("ready")

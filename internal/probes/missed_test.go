@@ -1,8 +1,6 @@
 package probes_test
 
 import (
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -20,17 +18,7 @@ import (
 func TestBlockBeforeAMissedSwitchIn(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
-	testkit.NeedTool(t, "gcc")
-	dir := t.TempDir()
-	library, program := filepath.Join(dir, "libpoll.so"), filepath.Join(dir, "spin")
-	for _, args := range [][]string{
-		{"-O2", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", library, "testdata/poll_lib.c"},
-		{"-O1", "-o", program, "testdata/spin.c", "-L" + dir, "-lpoll", "-Wl,-rpath," + dir},
-	} {
-		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-			t.Fatalf("gcc %v: %v\n%s", args, err, out)
-		}
-	}
+	library, program := polls(t, "spin")
 	for name, args := range map[string][]string{"found at a switch": nil, "found at a call": {"call"}} {
 		t.Run(name, func(t *testing.T) {
 			tr := tracer(t, probes.Options{Rows: libraryRows(rowsNamed(t, "cudaEventQuery"))})

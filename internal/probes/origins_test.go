@@ -28,15 +28,12 @@ func newTwice(t *testing.T, mode probes.Mode) *twice {
 	t.Helper()
 	dir := t.TempDir()
 	library, driver, program := dir+"/libruntime.so", dir+"/libdriver.so", dir+"/origins"
-	testkit.NeedTool(t, "gcc")
 	for _, args := range [][]string{
 		{"-O2", "-shared", "-fPIC", "-DDRIVER", "-o", driver, "testdata/origins_lib.c"},
 		{"-O2", "-shared", "-fPIC", "-o", library, "testdata/origins_lib.c", driver, "-Wl,-rpath," + dir},
 		{"-O1", "-o", program, "testdata/origins.c", library, driver, "-Wl,-rpath," + dir, "-pthread"},
 	} {
-		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-			t.Fatalf("gcc %v: %v\n%s", args, err, out)
-		}
+		gcc(t, args...)
 	}
 	x := &twice{t: t, tr: tracer(t, probes.Options{Mode: mode, RingBytes: 32 << 20, SamplingRate: 1, Rows: rowsNamed(t, originNames...)}), rows: map[int]bool{}}
 	for i, r := range x.tr.Rows() {

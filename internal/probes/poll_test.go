@@ -1,8 +1,6 @@
 package probes_test
 
 import (
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -16,17 +14,7 @@ import (
 func TestEndOfPollingIsRecorded(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
-	testkit.NeedTool(t, "gcc")
-	dir := t.TempDir()
-	library, program := filepath.Join(dir, "libpoll.so"), filepath.Join(dir, "poll")
-	for _, args := range [][]string{
-		{"-O2", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", library, "testdata/poll_lib.c"},
-		{"-O1", "-o", program, "testdata/poll.c", "-L" + dir, "-lpoll", "-Wl,-rpath," + dir},
-	} {
-		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-			t.Fatalf("gcc %v: %v\n%s", args, err, out)
-		}
-	}
+	library, program := polls(t, "poll")
 	tr := tracer(t, probes.Options{Rows: libraryRows(rowsNamed(t, "cudaEventQuery", "cuEventQuery"))})
 	if err := tr.Shed(probes.Shed{Thin: 15}); err != nil {
 		t.Fatal(err)

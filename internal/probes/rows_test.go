@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -44,6 +45,25 @@ func tracer(t testing.TB, o probes.Options) *probes.Tracer {
 		}
 	})
 	return tr
+}
+
+// gcc runs the compiler.
+func gcc(t testing.TB, args ...string) {
+	t.Helper()
+	testkit.NeedTool(t, "gcc")
+	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		t.Fatalf("gcc %v: %v\n%s", args, err, out)
+	}
+}
+
+// polls compiles a program of testdata, and the library in which it polls.
+func polls(t testing.TB, name string) (library, program string) {
+	t.Helper()
+	dir := t.TempDir()
+	library, program = filepath.Join(dir, "libpoll.so"), filepath.Join(dir, name)
+	gcc(t, "-O2", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", library, "testdata/poll_lib.c")
+	gcc(t, "-O1", "-o", program, "testdata/"+name+".c", "-L"+dir, "-lpoll", "-Wl,-rpath,"+dir)
+	return library, program
 }
 
 // attach attaches probes to a library for the duration of the test.

@@ -39,16 +39,13 @@ int main(int c, char **v)
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
-	testkit.NeedTool(t, "gcc")
 	dir := t.TempDir()
 	library, program := filepath.Join(dir, "libcuda.so"), filepath.Join(dir, "caller")
 	compile(t, library, `int cuModuleGetFunction(void **f, void *m, const char *name) { *f = (void *)name; return 0; }`)
 	if err := os.WriteFile(program+".c", []byte(textCaller), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("gcc", "-o", program, program+".c", library).CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
+	gcc(t, "-o", program, program+".c", library)
 	lengths := []int{1, 0, 254, 255, 256, -1, 4094, 4095, 4096, 9000, -1, 3}
 	var args []string
 	for _, n := range lengths {

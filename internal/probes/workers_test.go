@@ -2,7 +2,6 @@ package probes_test
 
 import (
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"ingero/internal/probes"
@@ -15,17 +14,7 @@ import (
 func TestWorkersInTurns(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
-	testkit.NeedTool(t, "gcc")
-	dir := t.TempDir()
-	library, program := filepath.Join(dir, "libpoll.so"), filepath.Join(dir, "workers")
-	for _, args := range [][]string{
-		{"-O2", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", library, "testdata/poll_lib.c"},
-		{"-O1", "-o", program, "testdata/workers.c", "-L" + dir, "-lpoll", "-Wl,-rpath," + dir},
-	} {
-		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-			t.Fatalf("gcc %v: %v\n%s", args, err, out)
-		}
-	}
+	library, program := polls(t, "workers")
 	for _, x := range []struct {
 		name, depth string
 		target      probes.Target
