@@ -30,7 +30,7 @@ class Saver:
                 before, ran = time.perf_counter_ns(), time.thread_time_ns()
                 os.fsync(f.fileno())  # the fault
                 self.synced += time.perf_counter_ns() - before
-                work.ran += time.thread_time_ns() - ran
+                work.spent(time.thread_time_ns() - ran)
         before = time.perf_counter_ns()
         if self.number > 0:
             os.remove(f"/srv/checkpoint-{self.number - 1}")  # the fault
