@@ -9,15 +9,15 @@ import (
 	"ingero/internal/tick"
 )
 
-// unprobed reports whether some calls have no probes, so that they are not counted.
-func (b *budget) unprobed() bool {
-	return slices.ContainsFunc(b.Taken(), func(step int) bool { return govern.Steps[step].Part == govern.Hot })
+// sheds reports whether a step on a part is taken.
+func (b *budget) sheds(p govern.Part) bool {
+	return slices.ContainsFunc(b.Taken(), func(step int) bool { return govern.Steps[step].Part == p })
 }
 
 // setFloor sets the least overhead that probes need, if the budget is below that or every step has
 // been shed.
 func (b *budget) setFloor(o *tick.Overhead) {
-	if b.unprobed() && b.floor.Share > b.Share || b.Exhausted() {
+	if b.sheds(govern.Hot) && b.floor.Share > b.Share || b.Exhausted() {
 		o.Floor = b.floor
 	}
 }

@@ -121,16 +121,14 @@ func (b *budget) tick(s Sheddable, t *tick.Tick, agent time.Duration) (o tick.Ov
 			}
 		}
 	}
-	counts := false
 	for _, step := range b.Taken() {
 		o.Shed = append(o.Shed, govern.Steps[step].Name)
-		counts = counts || govern.Steps[step].Part == govern.Launches
 	}
 	b.setFloor(&o)
 	if load == nil || t.Final {
 		return o, nil
 	}
-	now := b.counts(payers, counts)
+	now := b.counts(payers)
 	if slices.Equal(now, b.counted) {
 		return o, nil
 	}
@@ -140,8 +138,8 @@ func (b *budget) tick(s Sheddable, t *tick.Tick, agent time.Duration) (o tick.Ov
 
 // counts returns the processes whose launches are to be counted only, sorted: while that step is
 // taken, those with costly launches, and those already counted.
-func (b *budget) counts(payers []processCost, taken bool) (pids []uint32) {
-	if !taken {
+func (b *budget) counts(payers []processCost) (pids []uint32) {
+	if !b.sheds(govern.Launches) {
 		return nil
 	}
 	for i := range payers {
@@ -161,6 +159,9 @@ func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.
 	was := b.last
 	b.last = spentAt{true, spent.Stacks, spent.OwnStacks, spent.Copies, agentCPU, t.Records}
 	b.prices = map[events.Op]price{}
+	if b.sheds(govern.Host) {
+		spent.Host = 0 // the last measurement may be older than the step
+	}
 	payers := b.payers(s, t)
 	if !was.known || len(payers) == 0 || t.Window < time.Millisecond {
 		return nil, nil, nil
@@ -184,7 +185,7 @@ func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.
 	})
 	hot := slices.DeleteFunc(b.hotOps(s, t, &worst), func(op events.Op) bool { return slices.Contains(b.out, op) })
 	window := float64(t.Window)
-	if !b.unprobed() && !spent.Partial {
+	if !b.sheds(govern.Hot) && !spent.Partial {
 		b.floor = tick.Floor{Share: float64(worst.least) / worst.time, Rate: float64(worst.probed) / t.Window.Seconds(), Probe: time.Duration(worst.least / max(worst.probed, 1))}
 	}
 	o.Probes, o.Stacks = float64(worst.probes)/worst.time, stacksOf(&worst)/worst.time

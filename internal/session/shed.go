@@ -158,6 +158,9 @@ func (s *shedder) Shed(now time.Time, c govern.Change, hot []events.Op) error {
 	if err := s.tracer.Shed(s.levels); err != nil {
 		return err
 	}
+	if step.Part == govern.Host {
+		s.spent.Host = 0 // until the next measurement
+	}
 	if step.Part == govern.Twice {
 		s.once.wanted = c.Taken
 	}

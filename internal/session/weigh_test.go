@@ -150,7 +150,7 @@ func TestHotOneAfterAnother(t *testing.T) {
 	for second := 1; second <= 60; second++ {
 		x := &tick.Tick{Time: time.Unix(int64(second), 0), Window: time.Second, Processes: []tick.Process{{PID: 1}}}
 		for op, from := range map[events.Op]int{memset: 1, record: 15} {
-			if second >= from && second < 30 && !(b.unprobed() && slices.Contains(src.hot, op)) {
+			if second >= from && second < 30 && !(b.sheds(govern.Hot) && slices.Contains(src.hot, op)) {
 				x.Ops = append(x.Ops, tick.Op{PID: 1, Op: op, Last: tick.Counts{Calls: 100_000, Unmeasured: 100_000}})
 			}
 		}
@@ -168,6 +168,30 @@ func TestHotOneAfterAnother(t *testing.T) {
 		}
 	}
 	if want := []string{"8 true 1", "16 true 2", "27 false 0", "28 true 2", "49 false 0"}; !slices.Equal(got, want) {
+		t.Errorf("changes %v, want %v", got, want)
+	}
+}
+
+// host-off ends the cost that it sheds, although the last measurement is older than the step.
+func TestHostOffEndsItsCost(t *testing.T) {
+	launch, _ := events.OpByName("cudaLaunchKernel")
+	record, _ := events.OpByName("cudaEventRecord")
+	src := &costly{share: 0.02, spent: Spent{Host: 0.03}}
+	var b budget
+	for second := range 15 {
+		x := &tick.Tick{Time: time.Unix(int64(second), 0), Window: time.Second, Processes: []tick.Process{{PID: 1}}}
+		for _, op := range []events.Op{launch, record} {
+			x.Ops = append(x.Ops, tick.Op{PID: 1, Op: op, Last: tick.Counts{Calls: 500, Done: 500}})
+		}
+		if _, err := b.tick(src, x, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for _, c := range src.shed {
+		got = append(got, fmt.Sprint(govern.Steps[c.Step].Name, " ", c.Taken))
+	}
+	if want := []string{"host-off true"}; !slices.Equal(got, want) {
 		t.Errorf("changes %v, want %v", got, want)
 	}
 }
