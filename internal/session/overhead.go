@@ -153,8 +153,8 @@ func (b *budget) counts(payers []processCost) (pids []uint32) {
 }
 
 // measure fills o with the cost of tracing. It returns the cost for the decision, the processes
-// that pay it and the hot operations that have probes. All are nil without an earlier tick to compare with, or
-// without such processes.
+// that pay it and the hot operations that have probes. All are nil without an earlier tick to compare
+// with. Without a living process the cost is zero, and no step is possible.
 func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.Duration, o *tick.Overhead) (*govern.Load, []processCost, []events.Op) {
 	was := b.last
 	b.last = spentAt{true, spent.Stacks, spent.OwnStacks, spent.Copies, agentCPU, t.Records}
@@ -163,8 +163,11 @@ func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.
 		spent.Host = 0 // the last measurement may be older than the step
 	}
 	payers := b.payers(s, t)
-	if !was.known || len(payers) == 0 || t.Window < time.Millisecond {
+	if !was.known || t.Window < time.Millisecond {
 		return nil, nil, nil
+	}
+	if len(payers) == 0 {
+		return &govern.Load{Partial: spent.Partial, Lacks: func(int) bool { return true }}, nil, nil
 	}
 	var all, calls float64
 	for i := range payers {

@@ -196,6 +196,26 @@ func TestHostOffEndsItsCost(t *testing.T) {
 	}
 }
 
+// Steps are reverted while no traced process lives, so that the next one is traced fully.
+func TestStepsRevertWithoutProcesses(t *testing.T) {
+	record, _ := events.OpByName("cudaEventRecord")
+	src := &costly{share: 0.02}
+	var b budget
+	for second := 1; second <= 120; second++ {
+		x := &tick.Tick{Time: time.Unix(int64(second), 0), Window: time.Second}
+		if second <= 10 {
+			x.Processes = []tick.Process{{PID: 1}}
+			x.Ops = []tick.Op{{PID: 1, Op: record, Last: tick.Counts{Calls: 100_000, Unmeasured: 100_000}}}
+		}
+		if _, err := b.tick(src, x, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(src.shed) == 0 || len(b.Taken()) > 0 {
+		t.Errorf("changes %+v, steps %v are still taken", src.shed, b.Taken())
+	}
+}
+
 // While that step is taken, only the launches of a process with very many are counted.
 func TestCountedLaunches(t *testing.T) {
 	launch, _ := events.OpByName("cudaLaunchKernel")
