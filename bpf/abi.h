@@ -357,7 +357,9 @@ enum host_kind {
 	HOST_KINDS,
 };
 
-#define HOST_SUMS 4096 /* separate host_keys */
+enum host_room {
+	HOST_SUMS = 4096, /* separate host_keys */
+};
 #define HOST_BUCKETS 32 /* bucket 0: below 1,024 ns, then one an octave: tick.HostBuckets */
 
 /* Key of a host sum. */

@@ -207,6 +207,12 @@ const (
 	IngeroHostKindHOST_KINDS          IngeroHostKind = 12
 )
 
+type IngeroHostRoom uint32
+
+const (
+	IngeroHostRoomHOST_SUMS IngeroHostRoom = 4096
+)
+
 type IngeroHostSum struct {
 	_      structs.HostLayout
 	Count  uint64
@@ -964,6 +970,7 @@ const (
 	IngeroVarExportCallRecord   = "export_call_record"
 	IngeroVarExportDropReason   = "export_drop_reason"
 	IngeroVarExportHostKind     = "export_host_kind"
+	IngeroVarExportHostRoom     = "export_host_room"
 	IngeroVarExportLaunchLayer  = "export_launch_layer"
 	IngeroVarExportOriginsUse   = "export_origins_use"
 	IngeroVarExportPlace        = "export_place"
@@ -1155,6 +1162,7 @@ type IngeroVariableSpecs struct {
 	ExportCallRecord   *ebpf.VariableSpec `ebpf:"export_call_record"`
 	ExportDropReason   *ebpf.VariableSpec `ebpf:"export_drop_reason"`
 	ExportHostKind     *ebpf.VariableSpec `ebpf:"export_host_kind"`
+	ExportHostRoom     *ebpf.VariableSpec `ebpf:"export_host_room"`
 	ExportLaunchLayer  *ebpf.VariableSpec `ebpf:"export_launch_layer"`
 	ExportOriginsUse   *ebpf.VariableSpec `ebpf:"export_origins_use"`
 	ExportPlace        *ebpf.VariableSpec `ebpf:"export_place"`
@@ -1318,6 +1326,7 @@ type IngeroVariables struct {
 	ExportCallRecord   *ebpf.Variable `ebpf:"export_call_record"`
 	ExportDropReason   *ebpf.Variable `ebpf:"export_drop_reason"`
 	ExportHostKind     *ebpf.Variable `ebpf:"export_host_kind"`
+	ExportHostRoom     *ebpf.Variable `ebpf:"export_host_room"`
 	ExportLaunchLayer  *ebpf.Variable `ebpf:"export_launch_layer"`
 	ExportOriginsUse   *ebpf.Variable `ebpf:"export_origins_use"`
 	ExportPlace        *ebpf.Variable `ebpf:"export_place"`

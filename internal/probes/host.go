@@ -217,6 +217,9 @@ type (
 	HostSum = bpf.IngeroHostSum
 )
 
+// HostRoom is the number of host sums that the kernel has room for.
+const HostRoom = int(bpf.IngeroHostRoomHOST_SUMS)
+
 // HostRest reports whether a key is that of a sum of entries without room.
 func HostRest(k HostKey) bool { return k == HostKey{Kind: k.Kind} }
 

@@ -42,8 +42,8 @@ var pageBytes = uint64(os.Getpagesize())
 
 type pagesKey struct{ pid, order uint32 }
 
-// Idle sums of untraced processes are deleted from the kernel after hostIdle ticks, all idle sums
-// after hostStale.
+// Idle sums of untraced processes are deleted from the kernel after hostIdle ticks, those of traced
+// processes after hostStale, or also after hostIdle while the kernel's room is more than half full.
 const (
 	hostIdle  = 10
 	hostStale = 600
@@ -123,10 +123,11 @@ func (w *hostWatch) pids() []uint32 {
 	return pids
 }
 
-// read passes the growth of each kernel sum to tell, and deletes sums that have long been idle from
+// read passes the growth of each kernel sum to update, and deletes sums that have long been idle from
 // the kernel.
 func (w *hostWatch) read(update func(*hostSeen, *probes.HostSum)) error {
 	var stale []probes.HostKey
+	crowded := len(w.seen) > probes.HostRoom/2
 	err := w.kernel.HostSums(func(k probes.HostKey, now *probes.HostSum) {
 		x := w.seen[k]
 		if x == nil {
@@ -138,7 +139,11 @@ func (w *hostWatch) read(update func(*hostSeen, *probes.HostSum)) error {
 			x.idle = 0
 		}
 		x.sum = *now
-		if _, ours := w.procs[k.Tgid]; !probes.HostRest(k) && (x.idle > hostStale || x.idle > hostIdle && !ours) {
+		limit := hostIdle
+		if _, ours := w.procs[k.Tgid]; ours && !crowded {
+			limit = hostStale
+		}
+		if x.idle > limit && !probes.HostRest(k) {
 			stale = append(stale, k)
 		}
 	})

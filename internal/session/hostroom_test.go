@@ -1,0 +1,49 @@
+package session
+
+import (
+	"testing"
+
+	"ingero/internal/probes"
+	"ingero/internal/tick"
+)
+
+// hostKernel is a kernel that has host sums only.
+type hostKernel struct {
+	kernel
+	sums map[probes.HostKey]probes.HostSum
+}
+
+func (k *hostKernel) HostSums(take func(probes.HostKey, *probes.HostSum)) error {
+	for key, s := range k.sums {
+		take(key, &s)
+	}
+	return nil
+}
+
+func (k *hostKernel) ForgetHost(key probes.HostKey) (probes.HostSum, error) {
+	s := k.sums[key]
+	delete(k.sums, key)
+	return s, nil
+}
+
+// Idle sums of a traced process are kept for long, unless they fill the kernel's room.
+func TestIdleHostSums(t *testing.T) {
+	for sums, want := range map[int]int{100: 100, 3000: 0} {
+		k := &hostKernel{sums: map[probes.HostKey]probes.HostSum{}}
+		for i := range sums {
+			k.sums[probes.HostKey{Tgid: 7, Kind: uint16(tick.HostSend), Object: [2]uint64{0, uint64(i)}}] = probes.HostSum{Count: 1}
+		}
+		w := newHostWatch(k, nil, nil, nil)
+		w.procs = map[uint32]tracedProcess{7: {}}
+		told := uint64(0)
+		for range 12 {
+			err := w.read(func(x *hostSeen, now *probes.HostSum) { told += now.Count - x.sum.Count })
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(k.sums) != want || len(w.seen) != want || told != uint64(sums) {
+			t.Errorf("%d idle sums: %d stay, %d are known, want %d; %d events were passed on", sums, len(k.sums), len(w.seen), want, told)
+		}
+	}
+}
