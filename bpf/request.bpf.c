@@ -317,7 +317,7 @@ int BPF_PROG(on_request, struct sock *sk, int result, int flags)
 	if (result <= 0 || flags & MSG_PEEK || !is_tcp(sk) || !is_server())
 		return 0;
 	c = connection_of(sk);
-	if (!c && is_bound(sk))
+	if (!c && sk->__sk_common.skc_state != TCP_CLOSE && is_bound(sk))
 		c = add_connection(sk);
 	if (c && c->phase != PHASE_UNKNOWN)
 		received(c, sk, result);
