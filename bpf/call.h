@@ -17,7 +17,7 @@ __noinline int count_stateless(__u32 tgid, __u32 row)
 	if (!bpf_map_lookup_elem(&targets, &tgid))
 		return 0;
 	drop(DROP_THREADS_FULL);
-	slot = find_slot(tgid, row);
+	slot = find_slot(tgid, row, true);
 	c = bpf_map_lookup_elem(&call_counts, &slot);
 	if (c) {
 		add(&c->calls, 1);
@@ -169,7 +169,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 		return SKIP_RETURN;
 	}
 	prune(ctx, t, sp, r);
-	c = counts_of(t->cache, tgid, row);
+	c = counts_of(t->cache, tgid, row, true);
 	if (!c)
 		return SKIP_RETURN;
 	add(&c->calls, 1);
@@ -242,7 +242,7 @@ static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, s
 					const struct recipe *r, const struct parts *p, __u64 ns,
 					bool *has)
 {
-	struct counts *c = counts_of(t->cache, t->tgid, counted_row(o));
+	struct counts *c = counts_of(t->cache, t->tgid, counted_row(o), false);
 	struct call_record *rec = &o->rec;
 	__u64 size = offsetof(struct call_record, throttled), cost;
 	__u32 shift = 0;

@@ -51,7 +51,7 @@ static __always_inline struct recipe *made_by(struct pt_regs *ctx, struct thread
 	if (!known)
 		return NULL;
 	by = bpf_map_lookup_elem(&recipes, &row);
-	of = counts_of(t->cache, t->tgid, row);
+	of = counts_of(t->cache, t->tgid, row, true);
 	if (!by || !of)
 		return NULL;
 	add(&(*c)->nested, 1);

@@ -13,6 +13,23 @@ func (t *Tracer) SetThread(tid uint32, s *ThreadState) error {
 	return t.objects.Threads.Update(tid, s, ebpf.UpdateExist)
 }
 
+// TakeFreeSlots takes all free slots of the table of counts.
+func (t *Tracer) TakeFreeSlots() (slots []uint32, err error) {
+	for {
+		var slot uint32
+		if err := t.objects.FreeSlots.LookupAndDelete(nil, &slot); err != nil {
+			if errors.Is(err, ebpf.ErrKeyNotExist) {
+				err = nil
+			}
+			return slots, err
+		}
+		slots = append(slots, slot)
+	}
+}
+
+// FreeSlot makes a slot of the table of counts free.
+func (t *Tracer) FreeSlot(slot uint32) error { return t.objects.FreeSlots.Put(nil, slot) }
+
 // HoldLinks keeps the present links of a library, as a process does that is being started, also when
 // they are closed here. release lets go of them.
 func (a *Attached) HoldLinks() (release func() error, err error) {

@@ -1,0 +1,52 @@
+package probes_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/probes"
+	"ingero/internal/testkit"
+)
+
+// While the table of counts is full, each call counts as dropped. Later calls of the same threads have
+// their process again.
+func TestCountsFull(t *testing.T) {
+	t.Parallel()
+	testkit.NeedBPF(t)
+	library, program := leverProgram(t)
+	const calls, threads = 40, 4 // in a round
+	tr := tracer(t, probes.Options{Rows: libraryRows(rowsNamed(t, "cudaStreamSynchronize"))})
+	free, err := tr.TakeFreeSlots()
+	if err != nil || len(free) < threads {
+		t.Fatalf("%d slots are free, %v", len(free), err)
+	}
+	child, _ := traced(t, tr, library, program)
+	for _, round := range []struct{ others, own uint64 }{{calls, 0}, {calls, calls}} {
+		if round.own > 0 {
+			for _, slot := range free[:threads] { // each thread takes one before it sees another's
+				if err := tr.FreeSlot(slot); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		child.Send("")
+		launched(child)
+		got := map[uint32]account{}
+		if err := tr.Counts(func(c *probes.CountsRow) {
+			got[c.PID] = account{Calls: c.Calls, Done: c.Done}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		want := map[uint32]account{0: {Calls: round.others, Done: round.others}}
+		if round.own > 0 {
+			want[uint32(child.PID())] = account{Calls: round.own, Done: round.own}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("counts by process (-want +got):\n%s", diff)
+		}
+		if n := dropped(t, tr)["too-many-counters"]; n != round.others {
+			t.Errorf("%d calls have no process, want %d", n, round.others)
+		}
+	}
+}
