@@ -39,6 +39,8 @@ static __always_inline __u64 throttle_clock(struct task_struct *task, __u32 cpu)
 		return BPF_CORE_READ(rq, throttled_clock_self_time);
 	if (bpf_core_field_exists(rq->throttled_clock_pelt_time))
 		return BPF_CORE_READ(rq, throttled_clock_pelt_time);
+	if (bpf_core_field_exists(rq->throttled_clock_task_time))
+		return BPF_CORE_READ(rq, throttled_clock_task_time);
 	return 0;
 }
 

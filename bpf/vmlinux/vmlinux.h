@@ -37,7 +37,8 @@ struct rq {
 struct cfs_rq {
 	struct rq *rq;
 	__u64 throttled_clock_self_time; /* 6.6: ns that it was throttled, but for now */
-	__u64 throttled_clock_pelt_time; /* 5.18 */
+	__u64 throttled_clock_pelt_time; /* 5.19 */
+	__u64 throttled_clock_task_time; /* before 5.19 */
 };
 
 struct task_group {

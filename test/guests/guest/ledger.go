@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"ingero/internal/decode"
 	"ingero/internal/probes"
@@ -20,31 +23,76 @@ const trainers = 3
 // ledger traces a training loop that sleeps while it waits for its GPU, and checks the account of
 // its time: it sleeps, timers wake it, and its threads take turns.
 func ledger(tr *probes.Tracer, stack sim.Stack) error {
-	cmd := exec.Command(stack.Program("train"), "--hold", "--steps", "30", "--launches", "4", "--kernel-us", "1500",
-		"--cpu-us", "3000", "--threads", fmt.Sprint(trainers))
-	cmd.Env = append(os.Environ(), "INGERO_SIM_SYNC=block")
-	cmd.Stderr = os.Stdout
-	in, err := cmd.StdinPipe()
+	b, pid, err := train(tr, stack, nil, "--steps", "30", "--kernel-us", "1500", "--threads", fmt.Sprint(trainers))
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
-		return err
+	return errors.Join(callsSleep(b.Calls), waitsAreOwned(b.Waits, pid), accountsAddUp(b.Ended))
+}
+
+// train traces a training loop, in a cgroup if one is given. It returns what was recorded, and the PID.
+func train(tr *probes.Tracer, stack sim.Stack, cgroup *os.File, args ...string) (b tick.Batch, pid uint32, err error) {
+	cmd := exec.Command(stack.Program("train"), append([]string{"--hold", "--launches", "4", "--cpu-us", "3000"}, args...)...)
+	cmd.Env = append(os.Environ(), "INGERO_SIM_SYNC=block")
+	cmd.Stderr = os.Stdout
+	if cgroup != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(cgroup.Fd())}
 	}
-	pid := uint32(cmd.Process.Pid)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return b, 0, err
+	}
+	if err := cmd.Start(); err != nil {
+		return b, 0, err
+	}
+	pid = uint32(cmd.Process.Pid)
 	if err := tr.Trace(pid, probes.Target{}); err != nil {
-		return err
+		return b, pid, err
 	}
 	if _, err := in.Write([]byte{'\n'}); err != nil {
-		return err
+		return b, pid, err
 	}
 	if err := cmd.Wait(); err != nil {
-		return err
+		return b, pid, err
 	}
-	var b tick.Batch
 	var errs []error
 	tr.Drain(1<<30, func(record []byte) { errs = append(errs, decode.Record(&b, record, decode.Clock{})) })
-	return errors.Join(append(errs, callsSleep(b.Calls), waitsAreOwned(b.Waits, pid), accountsAddUp(b.Ended))...)
+	return b, pid, errors.Join(errs...)
+}
+
+// throttled traces a training loop in a cgroup with a fifth of a CPU, and checks that its account
+// has the time for which the cgroup had used up its quota.
+func throttled(tr *probes.Tracer, stack sim.Stack) error {
+	const root = "/sys/fs/cgroup"
+	group := root + "/quota"
+	if err := unix.Mount("cgroup2", root, "cgroup2", 0, ""); err != nil {
+		return fmt.Errorf("mount %s: %w", root, err)
+	}
+	if err := errors.Join(os.WriteFile(root+"/cgroup.subtree_control", []byte("+cpu"), 0o644), os.Mkdir(group, 0o755),
+		os.WriteFile(group+"/cpu.max", []byte("20000 100000"), 0o644)); err != nil {
+		return err
+	}
+	dir, err := os.Open(group)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	b, _, err := train(tr, stack, dir, "--steps", "60", "--kernel-us", "100", "--threads", "1")
+	if err != nil {
+		return err
+	}
+	for i := range b.Ended {
+		t := &b.Ended[i]
+		held := time.Duration(t.InCalls.Throttled + t.Between.Throttled)
+		fmt.Printf("throttled for %v of %v\n", held, time.Duration(t.Until-t.Since))
+		if held == 0 {
+			err = errors.Join(err, fmt.Errorf("%+v: it was never throttled", t))
+		}
+	}
+	if len(b.Ended) == 0 {
+		return errors.New("no thread has ended")
+	}
+	return err
 }
 
 // callsSleep checks that the parts of calls add up, and that calls that wait for the GPU are

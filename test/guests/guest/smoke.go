@@ -60,6 +60,9 @@ func smoke() error {
 		if e := ledger(tr, stack); e != nil {
 			err = errors.Join(err, fmt.Errorf("ledger: %w", e))
 		}
+		if e := throttled(tr, stack); e != nil {
+			err = errors.Join(err, fmt.Errorf("CPU quota: %w", e))
+		}
 		fmt.Printf("traced after %v\n", time.Since(start).Round(time.Millisecond))
 	}
 	for _, a := range attached {
