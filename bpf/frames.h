@@ -147,3 +147,15 @@ static __always_inline bool duplicate(struct thread *t, __u64 sp, __u64 ip, __u6
 	*seen |= copy;
 	return true;
 }
+
+/* Index of the open call that returns here, or MAX_DEPTH. Calls above it are gone. */
+static __always_inline __u32 find_open(const struct thread *t, __u32 row, __u64 sp)
+{
+	__u32 at = MAX_DEPTH;
+
+#pragma unroll
+	for (int i = 0; i < MAX_DEPTH; i++)
+		if (i < t->depth && t->open[i].sp == sp && t->open[i].row == row)
+			at = i;
+	return at;
+}

@@ -14,8 +14,6 @@ static __always_inline void snap(struct task_struct *task, struct snapshot *s)
 	s->migrations = task->se.nr_migrations;
 }
 
-__noinline int found_running(struct thread *t); /* ledger.h */
-
 /* Records the current thread's clocks. */
 static __always_inline void note(struct task_struct *task, struct thread *t, struct mark *m)
 {

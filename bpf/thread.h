@@ -340,6 +340,8 @@ static __always_inline void account_call(struct account *a, const struct open_ca
 	add_since(&a->in_sync, &o->at.off, off);
 }
 
+__noinline int found_running(struct thread *t); /* ledger.h */
+
 /* Ends the state of the current thread, or of its former tid; its open calls will not return. */
 __noinline int forget_thread(__u32 tid)
 {
@@ -352,6 +354,8 @@ __noinline int forget_thread(__u32 tid)
 	if (!t)
 		return 0;
 	set_tracked(tid, false);
+	if (t->clock.state != WAIT_NONE) /* it runs: its switch-in was missed */
+		found_running(t);
 	rec.end_ns = bpf_ktime_get_ns();
 	if (t->depth && t->depth <= MAX_DEPTH)
 		account_call(&t->clock.account, &t->open[0], &t->clock.account.off, rec.end_ns);
@@ -383,16 +387,4 @@ static __always_inline bool ends_polling(struct thread *t, const struct recipe *
 		return false;
 	t->polling = (__u32)rec->result == r->pending;
 	return was && !t->polling;
-}
-
-/* Index of the open call that returns here, or MAX_DEPTH. Calls above it are gone. */
-static __always_inline __u32 find_open(const struct thread *t, __u32 row, __u64 sp)
-{
-	__u32 at = MAX_DEPTH;
-
-#pragma unroll
-	for (int i = 0; i < MAX_DEPTH; i++)
-		if (i < t->depth && t->open[i].sp == sp && t->open[i].row == row)
-			at = i;
-	return at;
 }

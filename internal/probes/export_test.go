@@ -1,16 +1,40 @@
 package probes
 
 import (
+	"encoding/binary"
 	"errors"
 	"os"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"ingero/internal/bpf"
 )
 
 // SetThread replaces the kernel's data on a thread.
 func (t *Tracer) SetThread(tid uint32, s *ThreadState) error {
 	return t.objects.Threads.Update(tid, s, ebpf.UpdateExist)
+}
+
+// QueueThread makes a thread wait for the first CPU.
+func (t *Tracer) QueueThread(tid uint32) error {
+	var s ThreadState
+	if err := t.objects.Threads.Lookup(tid, &s); err != nil {
+		return err
+	}
+	s.Clock.State, s.Clock.Cpu, s.Clock.Queued = uint32(bpf.IngeroWaitStateWAIT_RUNNABLE), 0, 1
+	cpu := make([]byte, t.objects.Cpus.ValueSize())
+	cpu[0] = 1 // waiters
+	return errors.Join(t.objects.Cpus.Put(uint32(0), cpu), t.SetThread(tid, &s))
+}
+
+// Waiters returns the number of threads that wait for the first CPU.
+func (t *Tracer) Waiters() (uint32, error) {
+	cpu, err := t.objects.Cpus.LookupBytes(uint32(0))
+	if err != nil {
+		return 0, err
+	}
+	return binary.LittleEndian.Uint32(cpu), nil
 }
 
 // TakeFreeSlots takes all free slots of the table of counts.

@@ -46,6 +46,26 @@ func TestBlockBeforeAMissedSwitchIn(t *testing.T) {
 	}
 }
 
+// A thread that ends after a missed switch-in leaves the queue of its CPU.
+func TestEndAfterAMissedSwitchIn(t *testing.T) {
+	t.Parallel()
+	testkit.NeedBPF(t)
+	library, program := polls(t, "spin")
+	tr := tracer(t, probes.Options{Rows: libraryRows(rowsNamed(t, "cudaEventQuery")), NoLedger: true}) // no switch is seen
+	child, _ := traced(t, tr, library, program)
+	child.Send("")
+	child.Line("computing")
+	if err := tr.QueueThread(uint32(child.PID())); err != nil {
+		t.Fatal(err)
+	}
+	child.Signal(syscall.SIGUSR1)
+	child.CloseStdin()
+	_ = child.Wait()
+	if n, err := tr.Waiters(); err != nil || n != 0 {
+		t.Errorf("%d threads wait for the CPU, %v, want none", n, err)
+	}
+}
+
 // missSwitchIn makes the ledger believe that a running thread still waits for a CPU, after a block.
 // It returns the start of the block.
 func missSwitchIn(t *testing.T, tr *probes.Tracer, tid uint32, blocked time.Duration) (start int64) {
