@@ -75,7 +75,7 @@ type Sink struct {
 type reported struct {
 	at       time.Time
 	severity tick.Severity
-	mute     bool // the episode repeats a reported chain
+	mute     bool // the episode repeats a recently reported chain
 }
 
 // message is a queued message.
@@ -187,14 +187,15 @@ func (s *Sink) wanted(e *tick.Episode, now time.Time) bool {
 	if e.Hidden {
 		return false
 	}
+	before := s.chains[e.Chain.ID]
+	recent := before != nil && now.Sub(before.at) < s.o.Repeat
 	x := s.episodes[e.ID]
 	if x == nil {
 		if e.Kind != tick.EpisodeBegin && e.Kind != tick.EpisodeUpdate { // it was hidden until now
 			return false
 		}
 		x = &reported{severity: e.Severity}
-		before := s.chains[e.Chain.ID]
-		x.mute = before != nil && now.Sub(before.at) < s.o.Repeat && e.Severity <= before.severity
+		x.mute = recent && e.Severity <= before.severity
 		forget(s.episodes, s.o.Repeat, now)
 		forget(s.chains, s.o.Repeat, now)
 		s.episodes[e.ID] = x
@@ -211,7 +212,7 @@ func (s *Sink) wanted(e *tick.Episode, now time.Time) bool {
 	case e.Kind == tick.EpisodeEnd || e.Kind == tick.EpisodeRevised:
 		delete(s.episodes, e.ID)
 		return !x.mute
-	case e.Severity > x.severity: // also if the chain was not reported
+	case e.Severity > x.severity, x.mute && !recent:
 		x.severity, x.mute = e.Severity, false
 		s.chains[e.Chain.ID] = &reported{at: now, severity: e.Severity}
 		return true

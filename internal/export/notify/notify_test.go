@@ -124,6 +124,31 @@ func serve(t *testing.T, r http.Handler) string {
 	return s.URL
 }
 
+// A chain that soon recurs and then lasts is reported after a while.
+func TestRecursAndLasts(t *testing.T) {
+	testkit.LeakCheck(t)
+	r := &receiver{}
+	s := start(t, notify.Options{URL: serve(t, r)})
+	for _, x := range []struct {
+		at time.Duration
+		tick.Episode
+	}{
+		{0, step("a/1", tick.EpisodeBegin, "", tick.High)},
+		{60 * time.Second, step("a/1", tick.EpisodeEnd, tick.ReasonOver, tick.High)},
+		{300 * time.Second, step("a/2", tick.EpisodeBegin, "", tick.High)},
+		{400 * time.Second, step("a/2", tick.EpisodeUpdate, tick.ReasonLost, tick.High)},
+		{700 * time.Second, step("a/2", tick.EpisodeUpdate, tick.ReasonLost, tick.High)},
+		{2 * time.Hour, step("a/2", tick.EpisodeEnd, tick.ReasonOver, tick.High)},
+	} {
+		tell(t, s, now.Add(x.at), x.Episode)
+		testkit.Eventually(t, "the messages to be sent", func() bool { return s.State().Waiting == 0 })
+	}
+	want := []string{"chain_begin a/1 HIGH", "chain_end a/1 HIGH", "chain_update a/2 HIGH", "chain_end a/2 HIGH"}
+	if d := cmp.Diff(want, r.got()); d != "" {
+		t.Error("-want +got:\n", d)
+	}
+}
+
 // A begin, a higher severity, another culprit and an end are each reported once. A cause that soon
 // recurs is not reported again unless it is more severe; a hidden one is never reported.
 func TestTold(t *testing.T) {
