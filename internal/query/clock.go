@@ -54,16 +54,32 @@ func Now(all []Session, wall time.Time) time.Time {
 		return wall
 	}
 	last := s.Updated.Add(1) // a range ends before its end
-	offset, err := clock.Offset()
-	if err != nil || s.MonoOffset == 0 || late < 0 {
+	ahead, known := stepped(s)
+	if !known || late < 0 {
 		return last
 	}
-	// A session does not store its machine's boot ID. By the offset of another machine, now could be hours
-	// after wall.
-	ahead := time.Duration(s.MonoOffset - offset).Round(time.Millisecond)
-	now := wall.Add(min(ahead, 0))
+	// By the offset of another machine, now could be hours after wall.
+	now := wall.Add(-max(ahead.Round(time.Millisecond), 0))
 	if now.Before(last) {
 		return last
 	}
 	return now
+}
+
+// Ahead returns how far wall, the time of the wall clock, is ahead of the clock of a recording that is
+// being made; negative: behind. It is 0 below 1 ms, if the recording has ended, and if its last tick is
+// not recent: then the offset may be that of another boot or machine.
+func Ahead(s *Session, wall time.Time) time.Duration {
+	ahead, known := stepped(s)
+	if !known || s.State != "running" || ahead.Abs() < time.Millisecond || wall.Add(-ahead).Sub(s.Updated).Abs() >= tickLate {
+		return 0
+	}
+	return ahead
+}
+
+// stepped returns how far the wall clock is ahead of the clock of a recording of this boot of this machine.
+// A session does not store its boot ID, so of another boot the result is wrong.
+func stepped(s *Session) (ahead time.Duration, known bool) {
+	offset, err := clock.Offset()
+	return time.Duration(offset - s.MonoOffset), err == nil && s.MonoOffset != 0
 }

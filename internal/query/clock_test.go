@@ -80,6 +80,35 @@ func TestNow(t *testing.T) {
 	}
 }
 
+// While a recording is being made, the steps of the wall clock since its start are known.
+func TestAhead(t *testing.T) {
+	offset, err := clock.Offset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ms = time.Millisecond
+	for name, tt := range map[string]struct {
+		state string
+		ahead time.Duration // by the offset
+		wall  time.Duration // since the last tick
+		want  time.Duration
+	}{
+		"not set":            {"running", 0, 500 * ms, 0},
+		"set forward":        {"running", 30 * time.Second, 30*time.Second + 500*ms, 30 * time.Second},
+		"set back":           {"running", -30 * time.Second, -30*time.Second + 500*ms, -30 * time.Second},
+		"ended":              {"ended", 30 * time.Second, 30*time.Second + 500*ms, 0},
+		"of an earlier boot": {"running", 2 * time.Hour, time.Hour, 0},
+		"of another machine": {"running", -2 * time.Hour, 500 * ms, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := Session{Session: segment.Session{MonoOffset: offset - int64(tt.ahead)}, State: tt.state, Updated: began}
+			if got := Ahead(&s, began.Add(tt.wall)).Round(ms); got != tt.want {
+				t.Errorf("%v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
 // The session that is being recorded is the latest one, whatever the clock shows. Once it has ended, the
 // order is that of the starts.
 func TestLatestWhileTheClockIsBehind(t *testing.T) {

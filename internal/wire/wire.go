@@ -167,7 +167,7 @@ type Collectives struct {
 }
 
 // Rank is a rank of an NCCL communicator, in a process of the machine. Its activity is known up to
-// SeenNS.
+// SeenNS. Its times are by the machine's wall clock.
 type Rank struct {
 	Comm    string  `json:"comm"` // the id that its ranks share
 	Rank    int32   `json:"rank"` // below 0: unknown

@@ -847,7 +847,7 @@ export interface Progress {
   records: number;
 }
 
-/** Rank is a rank of an NCCL communicator, in a process of the machine. Its activity is known up to SeenNS. */
+/** Rank is a rank of an NCCL communicator, in a process of the machine. Its activity is known up to SeenNS. Its times are by the machine's wall clock. */
 export interface Rank {
   comm: string; // the id that its ranks share
   rank: number; // below 0: unknown
