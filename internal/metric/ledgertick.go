@@ -143,22 +143,16 @@ func (m *Meter) emitLedger() {
 
 // breakdowns makes the points of each process's exact account.
 func (m *Meter) breakdowns(t *tick.Tick) {
-	others := process{}
 	for i := range t.Breakdowns {
 		b := &t.Breakdowns[i]
-		p := m.procs.process(b.PID)
-		switch p {
-		case nil:
-			continue
-		case &m.procs.others:
-			p = &others
+		m.procs.raise(b.PID, account(b))
+		if p := m.procs.byPID[b.PID]; p != nil {
+			p.stepsOf(b.Loop)
 		}
-		p.account(b)
 	}
-	m.procs.others.raise(&others)
 	for i := range t.Threads {
 		x := &t.Threads[i]
-		if p := m.procs.process(x.PID); p != nil && len(x.Open) > 0 && !x.Ended {
+		if p := m.procs.byPID[x.PID]; p != nil && len(x.Open) > 0 && !x.Ended {
 			p.open = max(p.open, time.Duration(x.Until-x.Open[0].Start))
 		}
 	}
@@ -183,36 +177,15 @@ func (m *Meter) breakdowns(t *tick.Tick) {
 	})
 }
 
-// account sets a process's account so far; for several, their sum.
-func (p *process) account(b *tick.Breakdown) {
-	var now process
+// account returns the sums of a process's account.
+func account(b *tick.Breakdown) *sums {
+	now := &sums{critical: b.Critical}
 	for j := range b.ByThread {
 		for place := range now.spent {
 			now.spent[place].Add(&b.ByThread[j].In[place].Times)
 		}
 	}
-	now.critical = b.Critical
-	if p.labels == nil { // all other processes
-		for place := range p.spent {
-			p.spent[place].Add(&now.spent[place])
-		}
-		p.critical += now.critical
-		return
-	}
-	p.raise(&now)
-	p.stepsOf(b.Loop)
-}
-
-// raise raises the sums to the current ones.
-func (p *process) raise(now *process) {
-	for place := range p.spent {
-		to, from := &p.spent[place], &now.spent[place]
-		rise(&to.OnCPU, from.OnCPU)
-		rise(&to.Runnable, from.Runnable)
-		rise(&to.Throttled, from.Throttled)
-		rise(&to.Blocked, from.Blocked)
-	}
-	rise(&p.critical, now.critical)
+	return now
 }
 
 // loopKey identifies a loop of a process: by its ID, or else by the rest. The waits of a marked range may

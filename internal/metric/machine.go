@@ -41,6 +41,7 @@ func (m *Meter) state(t *tick.Tick) {
 	for i := range t.States {
 		s := &t.States[i]
 		now[s.PID] = c.copy(s)
+		m.procs.raise(s.PID, &sums{ooms: s.Memory.OOMs})
 		p := m.procs.byPID[s.PID]
 		if p == nil || !s.Memory.Used {
 			continue
@@ -49,7 +50,6 @@ func (m *Meter) state(t *tick.Tick) {
 		if s.Memory.Growth.Leak {
 			p.state.growth = s.Memory.Growth.Low / 60
 		}
-		rise(&p.ooms, s.Memory.OOMs)
 	}
 	c.copied = now
 	for dir := range c.copies {
@@ -63,17 +63,18 @@ func (m *Meter) state(t *tick.Tick) {
 			}
 		}
 	}
-	for _, p := range m.procs.byPID {
-		if p.state == nil {
-			continue
+	m.procs.each(func(p *process) {
+		if p.state != nil {
+			m.set(MemoryHeld, float64(p.state.gpu.Bytes), p.withLabels("gpu")...)
+			m.set(MemoryHeld, float64(p.state.host.Bytes), p.withLabels("host")...)
+			m.set(MemoryPeak, float64(p.state.gpu.Peak), p.withLabels("gpu")...)
+			m.set(MemoryPeak, float64(p.state.host.Peak), p.withLabels("host")...)
+			m.set(MemoryGrowth, p.state.growth, p.labels...)
 		}
-		m.set(MemoryHeld, float64(p.state.gpu.Bytes), p.withLabels("gpu")...)
-		m.set(MemoryHeld, float64(p.state.host.Bytes), p.withLabels("host")...)
-		m.set(MemoryPeak, float64(p.state.gpu.Peak), p.withLabels("gpu")...)
-		m.set(MemoryPeak, float64(p.state.host.Peak), p.withLabels("host")...)
-		m.set(MemoryOOMs, float64(p.ooms), p.labels...)
-		m.set(MemoryGrowth, p.state.growth, p.labels...)
-	}
+		if p.state != nil || p == &m.procs.others {
+			m.set(MemoryOOMs, float64(p.ooms), p.labels...)
+		}
+	})
 }
 
 // copy adds a process's copies since the last tick.

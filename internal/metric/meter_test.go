@@ -178,6 +178,65 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// A process that gets series of its own counts there from then on: what it added to the others stays there.
+func TestOtherGetsOwnSeries(t *testing.T) {
+	w := newWorld(t)
+	for pid := uint32(1); pid <= mostProcesses+1; pid++ {
+		w.call(pid, launch, events.Call{Duration: 10})
+	}
+	const last = mostProcesses + 1
+	add := func(n uint64) func(t *tick.Tick) {
+		return func(t *tick.Tick) {
+			b := tick.Breakdown{PID: last, Critical: n * 1e9, ByThread: []tick.ThreadTime{{TID: last}}}
+			b.ByThread[0].In[tick.InCalls].OnCPU = n * 1e9
+			t.Breakdowns = append(t.Breakdowns, b)
+			t.States = append(t.States, tick.State{PID: last, Memory: tick.Memory{Used: true, OOMs: n}})
+		}
+	}
+	w.tick(add(3))
+	w.pids = w.pids[1:] // the first has ended
+	w.now = w.now.Add(linger)
+	s := w.tick(add(5))
+	for _, id := range []ID{ThreadTime, StepLost, MemoryOOMs} {
+		near(t, Rows[id].Name, sum(s, id), 5)
+	}
+	near(t, "OOMs of its own", value(s, MemoryOOMs, "train", number(last)), 2)
+}
+
+// The sums of processes without series of their own stay in the series of the others after they have ended.
+func TestOthersComeAndGo(t *testing.T) {
+	w := newWorld(t)
+	for pid := uint32(1); pid <= mostProcesses; pid++ {
+		w.call(pid, launch, events.Call{Duration: 10})
+	}
+	w.tick(nil)
+	own := w.pids
+	var s *Snapshot
+	for i := range uint32(20) {
+		pid := 1000 + i
+		w.pids = own
+		w.call(pid, launch, events.Call{Duration: 10})
+		for range 2 { // the second changes nothing
+			s = w.tick(func(t *tick.Tick) {
+				b := tick.Breakdown{PID: pid, Critical: 1e9, ByThread: []tick.ThreadTime{{TID: pid}}}
+				b.ByThread[0].In[tick.InCalls].OnCPU = 1e9
+				t.Breakdowns = append(t.Breakdowns, b)
+				t.States = append(t.States, tick.State{PID: pid, Memory: tick.Memory{Used: true, OOMs: 1}})
+			})
+		}
+	}
+	near(t, "time", value(s, ThreadTime, Other, "0", "calls", "on_cpu"), 20)
+	near(t, "lost time", value(s, StepLost, Other, "0"), 20)
+	near(t, "OOMs", value(s, MemoryOOMs, Other, "0"), 20)
+
+	w.pids = append(own[:len(own):len(own)], 1019)
+	s = w.tick(func(t *tick.Tick) {
+		t.Processes[len(own)].Started = w.now // the pid was reused
+		t.States = append(t.States, tick.State{PID: 1019, Memory: tick.Memory{Used: true, OOMs: 1}})
+	})
+	near(t, "OOMs", value(s, MemoryOOMs, Other, "0"), 21)
+}
+
 // An ended process's series stay for some minutes, and a process that reuses its pid has new ones.
 func TestProcessEnds(t *testing.T) {
 	w := newWorld(t)

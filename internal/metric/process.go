@@ -10,8 +10,8 @@ import (
 // processes are the processes with series of their own.
 type processes struct {
 	byPID  map[uint32]*process
-	others process // all others combined
-	refuse map[uint32]bool
+	others process             // all others combined
+	rest   map[uint32]*process // the others that the tick lists
 }
 
 // process is the state of a process.
@@ -23,16 +23,15 @@ type process struct {
 	info    tick.Where
 	labels  []string // name and pid, as in points
 
-	spent    [tick.Places]tick.Times
-	critical uint64
-	stepped  bool
-	steps    stats.Sketch
-	dist     *Distribution
-	loops    map[loopKey]*loopSteps // counted steps; see stepsOf
-	turn     uint64                 // calls of stepsOf
-	ooms     uint64
-	open     time.Duration
-	state    *memory // nil: it has allocated nothing
+	sums         // of its series
+	seen    sums // last sums of its account
+	stepped bool
+	steps   stats.Sketch
+	dist    *Distribution
+	loops   map[loopKey]*loopSteps // counted steps; see stepsOf
+	turn    uint64                 // calls of stepsOf
+	open    time.Duration
+	state   *memory // nil: it has allocated nothing
 }
 
 // memory is the memory of a process.
@@ -41,23 +40,49 @@ type memory struct {
 	growth    float64 // bytes per second
 }
 
-// process returns a process, nil if its pid is unknown.
-func (p *processes) process(pid uint32) *process {
+// sums are sums of a process, or of several.
+type sums struct {
+	spent    [tick.Places]tick.Times
+	critical uint64
+	ooms     uint64
+}
+
+// raise raises the sums of a process to the current ones. If the process has no series of its own, their
+// growth adds to the sums of the others, and stays there.
+func (p *processes) raise(pid uint32, now *sums) {
 	if x := p.byPID[pid]; x != nil {
-		return x
+		more := x.seen.raise(now)
+		x.add(&more)
+	} else if x := p.rest[pid]; x != nil {
+		more := x.seen.raise(now)
+		p.others.add(&more)
 	}
-	if p.refuse[pid] {
-		return &p.others
+}
+
+// raise raises the sums to the current ones, and returns by how much. A sum never falls.
+func (s *sums) raise(now *sums) sums {
+	more := sums{critical: now.critical - min(s.critical, now.critical), ooms: now.ooms - min(s.ooms, now.ooms)}
+	for place := range s.spent {
+		more.spent[place] = now.spent[place].Since(&s.spent[place])
 	}
-	return nil
+	s.add(&more)
+	return more
+}
+
+func (s *sums) add(more *sums) {
+	for place := range s.spent {
+		s.spent[place].Add(&more.spent[place])
+	}
+	s.critical, s.ooms = s.critical+more.critical, s.ooms+more.ooms
 }
 
 // processes updates the list of processes, and forgets those that ended a while ago.
 func (m *Meter) processes(t *tick.Tick) {
 	p := &m.procs
 	p.others.labels = []string{Other, "0"}
-	p.others.name, p.others.pid, p.others.open = Other, "0", 0
-	p.refuse = map[uint32]bool{}
+	p.others.name, p.others.pid = Other, "0"
+	rest := p.rest
+	p.rest = map[uint32]*process{}
 	calls := map[uint32]bool{}
 	for i := range t.Ops {
 		if t.Ops[i].Sum.Calls > 0 {
@@ -78,13 +103,14 @@ func (m *Meter) processes(t *tick.Tick) {
 		if !calls[x.PID] {
 			continue
 		}
-		m.process(x)
+		m.process(x, rest[x.PID])
 	}
 	m.set(Processes, float64(alive))
 }
 
-// process updates a process that makes calls.
-func (m *Meter) process(x *tick.Process) {
+// process updates a process that makes calls. other is its state in the last tick, if it had no series of
+// its own.
+func (m *Meter) process(x *tick.Process, other *process) {
 	p := &m.procs
 	was := p.byPID[x.PID]
 	if was != nil && !was.started.Equal(x.Started) { // its pid was reused
@@ -95,12 +121,14 @@ func (m *Meter) process(x *tick.Process) {
 		if !x.Ended.IsZero() && m.time.Sub(x.Ended) > linger {
 			return
 		}
+		if was = other; was == nil || !was.started.Equal(x.Started) {
+			was = &process{pid: number(x.PID), started: x.Started}
+		}
 		if len(p.byPID) >= mostProcesses {
-			p.refuse[x.PID] = true
+			p.rest[x.PID] = was
 			m.over[ProcessInfo]++
 			return
 		}
-		was = &process{pid: number(x.PID), started: x.Started}
 		p.byPID[x.PID] = was
 	}
 	if name := text(x.Comm); name != was.name || was.labels == nil {
@@ -133,7 +161,7 @@ func (p *processes) each(f func(*process)) {
 	for _, x := range p.byPID {
 		f(x)
 	}
-	if len(p.refuse) > 0 || p.others.stepped {
+	if len(p.rest) > 0 || p.others.stepped {
 		p.others.stepped = true
 		f(&p.others)
 	}

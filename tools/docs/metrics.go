@@ -16,10 +16,11 @@ For people who write queries and alerts: the metrics that ` + "`ingero trace --p
 the second the Prometheus name. Counters and histograms begin with the trace and never decrease.
 
 Each metric has a limit on its number of series, shown below. Above the limit, counters and histograms add
-new values to a series with the labels ` + "`other`" + `; gauges leave them out. ` + "`ingero_metric_overflow_total`" + `
-counts these cases. ` + "`ingero_metric_series`" + ` and ` + "`ingero_metric_series_limit`" + ` show how near a metric is to
-its limit. A process that has ended keeps its series for five minutes. In Prometheus, each histogram series
-of this table is %d series, or one series with native histograms.
+new values to a series with the labels ` + "`other`" + `; gauges and ` + "`ingero_step_duration_seconds`" + ` leave them
+out. ` + "`ingero_metric_overflow_total`" + ` counts these cases. ` + "`ingero_metric_series`" + ` and
+` + "`ingero_metric_series_limit`" + ` show how near a metric is to its limit. A process that has ended keeps its
+series for five minutes. In Prometheus, each histogram series of this table is %d series, or one series with
+native histograms.
 
 `
 
