@@ -30,7 +30,6 @@ const (
 	firstPause   = time.Second
 	longestPause = 30 * time.Second
 	giveUpAfter  = 5 * time.Minute
-	longestWait  = 5 * time.Minute // longest delay that a receiver may request
 )
 
 // maxSplits bounds how often a load is split, and so its requests to twice as many.
@@ -168,7 +167,8 @@ func (s *sender) try(l load, began time.Time) answer {
 			a.err = s.delivered(l, a, len(body), s.clock.Now().Sub(at))
 			return a
 		}
-		switch wait := max(delays.Next(), min(a.after, longestWait)); {
+		left := giveUpAfter - s.clock.Now().Sub(began)
+		switch wait := max(delays.Next(), min(a.after, left)); { // after a longer Retry-After, one last try
 		case a.large:
 			return a
 		case !a.retry:
@@ -178,7 +178,7 @@ func (s *sender) try(l load, began time.Time) answer {
 			s.failed(l, lostEnd, a)
 			a.retry = false
 			return a
-		case s.clock.Now().Sub(began)+wait > giveUpAfter:
+		case wait > left:
 			a.why = cmp.Or(a.why, lostGiveUp)
 			s.failed(l, a.why, a)
 			return a

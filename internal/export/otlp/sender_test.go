@@ -78,15 +78,23 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// A receiver may request a delay before the retry.
+// A receiver may request a delay before the retry. If the delay is too long, the last try is earlier.
 func TestRetryAfter(t *testing.T) {
-	r := newReceiver(t, text(429, "", "", "Retry-After", "77"))
-	clock := newFakeClock()
-	s := startSender(t, target(t, r.URL, HTTPProtobuf, Traces), clock, 1<<20)
-	s.enqueue(parcel(1, 100))
-	testkit.Eventually(t, "a pause", func() bool { return len(clock.waiting()) == 1 })
-	if got := clock.waiting()[0]; got != 77*time.Second {
-		t.Errorf("it waits %s, want 77 s", got)
+	for after, want := range map[string]time.Duration{"77": 77 * time.Second, "300": giveUpAfter - time.Second, "3600": giveUpAfter - time.Second} {
+		t.Run(after, func(t *testing.T) {
+			clock := newFakeClock()
+			r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
+				clock.advance(time.Second)
+				w.Header().Set("Retry-After", after)
+				w.WriteHeader(http.StatusTooManyRequests)
+			})
+			s := startSender(t, target(t, r.URL, HTTPProtobuf, Traces), clock, 1<<20)
+			s.enqueue(parcel(1, 100))
+			testkit.Eventually(t, "a pause", func() bool { return len(clock.waiting()) == 1 || len(s.state().Lost) > 0 })
+			if got, lost := clock.waiting(), s.state().Lost; len(got) != 1 || got[0] != want || len(lost) > 0 {
+				t.Errorf("it waits %s and lost %v, want %s", got, lost, want)
+			}
+		})
 	}
 }
 
