@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// quiet is how long an episode must lose nothing to be over. Losses every quarter of a minute,
-	// as from a metrics collector, are one episode.
+	// quiet is how long an episode must lose nothing to be over, unless two of the process's steps
+	// take longer. Losses every quarter of a minute, as from a metrics collector, are one episode.
 	quiet = 20 * time.Second
 	// apart is the least time between two updates, unless the severity rises.
 	apart = 10 * time.Second
@@ -135,7 +135,7 @@ func (x *Tracker) see(t *update, c *tick.Chain, why tick.HiddenReason) {
 	}
 	switch {
 	case !l.open:
-	case t.Time.Sub(c.To) > quiet:
+	case t.Time.Sub(c.To) > max(quiet, 2*c.StepP50): // a chain shows the loss of a step when the step ends
 		l.end(t, tick.ReasonOver)
 	case !slower && ended(t, c.PID):
 		l.end(t, tick.ReasonExit)

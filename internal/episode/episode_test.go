@@ -79,6 +79,26 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// Steps longer than the quiet time are one episode.
+func TestLongSteps(t *testing.T) {
+	var f film
+	for s := 1; s <= 151; s++ {
+		n := min(s/25, 4)
+		if n == 0 {
+			f.tick(nil)
+			continue
+		}
+		c := chain("c", float64(25*n), 3000*min(n, 3), tick.High, "hog")
+		c.StepP50 = 25 * time.Second
+		f.tick(nil, c)
+	}
+	f.want(t,
+		"25 begin c.25  HIGH 3000ms 0-25",
+		"50 update c.25 lost HIGH 6000ms 0-50",
+		"100 update c.25 lost HIGH 12000ms 0-100",
+		"151 end c.25 over HIGH 12000ms 0-100")
+}
+
 // An episode ends also if its chain became over while the agent stood still.
 func TestOverWithoutATick(t *testing.T) {
 	var f film
