@@ -69,7 +69,11 @@ func (m *Meter) state(t *tick.Tick) {
 			m.set(MemoryHeld, float64(p.state.host.Bytes), p.withLabels("host")...)
 			m.set(MemoryPeak, float64(p.state.gpu.Peak), p.withLabels("gpu")...)
 			m.set(MemoryPeak, float64(p.state.host.Peak), p.withLabels("host")...)
-			m.set(MemoryGrowth, p.state.growth, p.labels...)
+			growth := p.state.growth
+			if !p.last.Equal(m.time) { // it has ended
+				growth = 0
+			}
+			m.set(MemoryGrowth, growth, p.labels...)
 		}
 		if p.state != nil || p == &m.procs.others {
 			m.set(MemoryOOMs, float64(p.ooms), p.labels...)

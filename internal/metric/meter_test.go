@@ -237,6 +237,19 @@ func TestOthersComeAndGo(t *testing.T) {
 	near(t, "OOMs", value(s, MemoryOOMs, Other, "0"), 21)
 }
 
+// A process that has ended leaks no memory.
+func TestLeakEnds(t *testing.T) {
+	w := newWorld(t)
+	w.call(1, launch, events.Call{Duration: 10})
+	leak := func(t *tick.Tick) {
+		t.States = []tick.State{{PID: 1, Memory: tick.Memory{Used: true, Growth: tick.Growth{Low: 120, Leak: true}}}}
+	}
+	near(t, "growth", value(w.tick(leak), MemoryGrowth, "train", "1"), 2)
+	ended := w.now.Add(time.Millisecond)
+	near(t, "growth", value(w.tick(func(t *tick.Tick) { leak(t); t.Processes[0].Ended = ended }), MemoryGrowth, "train", "1"), 0)
+	near(t, "growth", value(w.tick(func(t *tick.Tick) { t.Processes[0].Ended = ended }), MemoryGrowth, "train", "1"), 0)
+}
+
 // An ended process's series stay for some minutes, and a process that reuses its pid has new ones.
 func TestProcessEnds(t *testing.T) {
 	w := newWorld(t)
