@@ -110,11 +110,12 @@ func (p *Poller) folder(controller, of string) (dir, bool) {
 		case m.private:
 			return p.inNamespace(m, controller, of)
 		}
-		rel := path.Clean("/" + of) // stays within the mount
-		if m.root != "/" {
-			rel = strings.TrimPrefix(rel, m.root)
+		tree, full := m.at, path.Clean("/"+of) // stays within the mount
+		rel, ok := strings.CutPrefix(full+"/", strings.TrimSuffix(m.root, "/")+"/")
+		if !ok { // only the host's mount has the group
+			tree, rel = filepath.Join(hostRoot, m.at), full
 		}
-		return dir{controller, of, filepath.Join("/", p.Root, m.at, rel)}, of != "/"
+		return dir{controller, of, filepath.Join("/", p.Root, tree, rel)}, of != "/"
 	}
 	return dir{}, false
 }

@@ -206,49 +206,56 @@ func TestLimitsFromContainer(t *testing.T) {
 	}
 }
 
-// In a container with its own cgroup namespace, limits of other containers are read in each hierarchy
-// of cgroups version 1, too.
+// In a container, limits of other containers are read in each hierarchy of cgroups version 1, too,
+// whether or not the container has its own cgroup namespace.
 func TestLimitsFromContainerVersion1(t *testing.T) {
 	const (
 		memory = "sys/fs/cgroup/memory"
 		cpu    = "sys/fs/cgroup/cpu,cpuacct"
 		tree   = "proc/1/root/"
 		own    = "/kubepods/pod1/agent"
-		job    = "/kubepods/pod2/job"
 	)
-	files := func(n int) map[string]string {
-		return map[string]string{
-			"proc/self/mountinfo":                          "22 1 0:6 / /" + cpu + " rw - cgroup cgroup rw,cpu,cpuacct\n21 1 0:5 / /" + memory + " rw - cgroup cgroup rw,memory\n",
-			"proc/7/cgroup":                                "4:memory:/../../pod2/job\n3:cpu,cpuacct:/../../pod2/job\n",
-			"proc/1/cgroup":                                "4:memory:/../../..\n3:cpu,cpuacct:/../../..\n",
-			tree + memory + job + "/memory.failcnt":        fmt.Sprint(7 + n),
-			tree + memory + job + "/memory.limit_in_bytes": "1073741824",
-			tree + memory + own + "/memory.failcnt":        "0",
-			tree + cpu + job + "/cpu.stat":                 fmt.Sprintf("nr_throttled %d\nthrottled_time %d\n", 1+n, 40_000_000*n),
-			tree + cpu + job + "/cpu.cfs_quota_us":         "50000\n",
-			tree + cpu + job + "/cpu.cfs_period_us":        "100000\n",
-			tree + cpu + own + "/cpu.stat":                 "nr_throttled 0\nthrottled_time 0\n",
-		}
-	}
-	root := testkit.Tree(t, files(0))
-	if err := os.MkdirAll(filepath.Join(root, "sys/fs/cgroup"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, at := range []string{memory, cpu} { // all mounts of a hierarchy have the same inodes
-		if err := os.Symlink(filepath.Join(root, tree, at, own), filepath.Join(root, at)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p := Poller{Root: root, Boot: time.Minute}
-	p.Read([]uint32{7}, false)
-	write(t, root, files(1))
-	want := []tick.HostSum{
-		sum(tick.HostThrottled, job, 0, 1, 0, 40_000_000),
-		sum(tick.HostAtLimit, job, 0, 1, 0, 0),
-		sum(tick.HostLimit, "50000 100000 in "+job+" at /"+cpu+job+"/cpu.cfs_quota_us", 7, 1, 0, 40_000_000),
-		sum(tick.HostLimit, "1073741824 in "+job+" at /"+memory+job+"/memory.limit_in_bytes", 7, 1, 0, 0),
-	}
-	if d := diff.Diff(want, p.Read([]uint32{7}, false)); d != "" {
-		t.Errorf("-want +got:\n%s", d)
+	for _, tt := range []struct{ name, job, cgroup, root, init string }{
+		{"own namespace", "/kubepods/pod2/job", "/../../pod2/job", "/", "/../../.."},
+		{"the host's namespace", "/kubepods/pod2/job", "/kubepods/pod2/job", own, "/"},
+		{"the host's namespace, a longer name", own + "2", own + "2", own, "/"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			files := func(n int) map[string]string {
+				return map[string]string{
+					"proc/self/mountinfo": fmt.Sprintf("22 1 0:6 %[1]s /"+cpu+" rw - cgroup cgroup rw,cpu,cpuacct\n21 1 0:5 %[1]s /"+memory+" rw - cgroup cgroup rw,memory\n", tt.root),
+					"proc/7/cgroup":       fmt.Sprintf("4:memory:%[1]s\n3:cpu,cpuacct:%[1]s\n", tt.cgroup),
+					"proc/1/cgroup":       fmt.Sprintf("4:memory:%[1]s\n3:cpu,cpuacct:%[1]s\n", tt.init),
+					tree + memory + tt.job + "/memory.failcnt":        fmt.Sprint(7 + n),
+					tree + memory + tt.job + "/memory.limit_in_bytes": "1073741824",
+					tree + memory + own + "/memory.failcnt":           "0",
+					tree + cpu + tt.job + "/cpu.stat":                 fmt.Sprintf("nr_throttled %d\nthrottled_time %d\n", 1+n, 40_000_000*n),
+					tree + cpu + tt.job + "/cpu.cfs_quota_us":         "50000\n",
+					tree + cpu + tt.job + "/cpu.cfs_period_us":        "100000\n",
+					tree + cpu + own + "/cpu.stat":                    "nr_throttled 0\nthrottled_time 0\n",
+				}
+			}
+			root := testkit.Tree(t, files(0))
+			if err := os.MkdirAll(filepath.Join(root, "sys/fs/cgroup"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for _, at := range []string{memory, cpu} { // all mounts of a hierarchy have the same inodes
+				if err := os.Symlink(filepath.Join(root, tree, at, own), filepath.Join(root, at)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := Poller{Root: root, Boot: time.Minute}
+			p.Read([]uint32{7}, false)
+			write(t, root, files(1))
+			want := []tick.HostSum{
+				sum(tick.HostThrottled, tt.job, 0, 1, 0, 40_000_000),
+				sum(tick.HostAtLimit, tt.job, 0, 1, 0, 0),
+				sum(tick.HostLimit, "50000 100000 in "+tt.job+" at /"+cpu+tt.job+"/cpu.cfs_quota_us", 7, 1, 0, 40_000_000),
+				sum(tick.HostLimit, "1073741824 in "+tt.job+" at /"+memory+tt.job+"/memory.limit_in_bytes", 7, 1, 0, 0),
+			}
+			if d := diff.Diff(want, p.Read([]uint32{7}, false)); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
 	}
 }
