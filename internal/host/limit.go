@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -60,6 +61,7 @@ func (p *Poller) reachedBy(pids []uint32) {
 			}
 		}
 	}
+	maps.DeleteFunc(p.unreached, func(_ limitFile, round uint64) bool { return round != p.round })
 }
 
 // limitReading is a reading of a limit.
@@ -67,6 +69,13 @@ type limitReading struct {
 	tick.Limit
 	times, ns uint64 // how often it was reached; how long it held the group back
 	refaults  uint64 // pages of files that were read again after the kernel had evicted them
+	first     bool   // in the last round it had never been reached
+}
+
+// limitFile identifies a limit of a group.
+type limitFile struct {
+	at    string // directory of the group
+	index int    // in limits
 }
 
 // reached records which limits of a process's groups, and of their ancestors, were reached, and the
@@ -86,10 +95,11 @@ func (p *Poller) reached(pid uint32, dirs []dir, known map[dir][]limitReading) (
 			for i := range list {
 				x := &list[i]
 				k := tick.HostKey{Kind: tick.HostLimit, PID: pid, Object: x.String()}
-				if before := p.last[k]; before != nil && x.times > before.count && x.Kind() == tick.LimitCPU {
+				before := p.last[k]
+				if x.Kind() == tick.LimitCPU && (before == nil && x.first || before != nil && x.times > before.count) {
 					throttled = true
 				}
-				p.note(k, x.times, 0, x.ns, false)
+				p.note(k, x.times, 0, x.ns, x.first)
 				if x.refaults > 0 {
 					p.note(tick.HostKey{Kind: tick.HostRefault, PID: pid}, x.refaults, x.refaults*pageBytes, 0, false)
 				}
@@ -109,9 +119,15 @@ func (p *Poller) limitsOf(d dir) (out []limitReading) {
 		}
 		b := p.readPath(filepath.Join(d.at, l.counter))
 		times, ok := counterOf(b, l.key)
-		if !ok || times == 0 {
+		if !ok {
 			continue
 		}
+		k := limitFile{d.at, i}
+		if times == 0 {
+			p.unreached[k] = p.round
+			continue
+		}
+		_, first := p.unreached[k]
 		var ns, refaults uint64
 		if l.time != "" {
 			ns, _ = counterOf(b, l.time)
@@ -124,7 +140,7 @@ func (p *Poller) limitsOf(d dir) (out []limitReading) {
 			refaults, _ = counterOf(p.readPath(filepath.Join(d.at, "memory.stat")), l.refaults)
 		}
 		file := p.shown(filepath.Join(d.at, l.files[0]))
-		out = append(out, limitReading{tick.Limit{Group: d.path, File: file, Raw: raw}, times, ns * l.unit, refaults})
+		out = append(out, limitReading{tick.Limit{Group: d.path, File: file, Raw: raw}, times, ns * l.unit, refaults, first})
 	}
 	return out
 }

@@ -62,6 +62,13 @@ func TestLimits(t *testing.T) {
 			sum(tick.HostLimit, "1073741824 in /docker/3f2b at /sys/fs/cgroup/memory/docker/3f2b/memory.limit_in_bytes", 7, 1, 0, 0),
 			sum(tick.HostRefault, "", 7, 1, pageBytes, 0),
 		}},
+		{"a quota reached for the first time", "a unit that bursts after a quiet start", v2, "0::/system.slice/job.service\n", func(n int) map[string]string {
+			at := "sys/fs/cgroup/system.slice/job.service"
+			return map[string]string{at + "/cpu.stat": fmt.Sprintf("nr_throttled %d\nthrottled_usec %d\n", []int{0, 0, 9}[n], []int{0, 0, 900_000}[n]), at + "/cpu.max": "200000 100000\n"}
+		}, []tick.HostSum{
+			sum(tick.HostThrottled, "/system.slice/job.service", 0, 9, 0, 900_000_000),
+			sum(tick.HostLimit, "200000 100000 in /system.slice/job.service at /sys/fs/cgroup/system.slice/job.service/cpu.max", 7, 9, 0, 900_000_000),
+		}},
 		{"OpenMP threads", "kserve#1031: 192 threads against a limit of 8 cores", v2, "0::/kubepods/pod1/c1\n", func(n int) map[string]string {
 			at := "sys/fs/cgroup/kubepods/pod1/c1"
 			out := map[string]string{

@@ -28,10 +28,12 @@ type Poller struct {
 	names  map[string]string // device names, by number
 	// allowed has the number of CPUs of each process.
 	allowed map[uint32]*allowance
-	lacks   []tick.Report
-	unread  uint64 // unread files of processes and cgroups
-	round   uint64
-	buf     []byte
+	// unreached has the limits that had never been reached in the last round, with its number.
+	unreached map[limitFile]uint64
+	lacks     []tick.Report
+	unread    uint64 // unread files of processes and cgroups
+	round     uint64
+	buf       []byte
 }
 
 // reading has the values of a counter.
@@ -82,7 +84,7 @@ func (p *Poller) Reports() []tick.Report { return p.lacks }
 
 func (p *Poller) begin() {
 	p.last, p.groups, p.names = map[tick.HostKey]*reading{}, map[uint32]*membership{}, map[string]string{}
-	p.allowed = map[uint32]*allowance{}
+	p.allowed, p.unreached = map[uint32]*allowance{}, map[limitFile]uint64{}
 	p.mounts = parseMounts(p.read("proc", "self", "mountinfo"))
 	p.findOwn()
 	if p.Boot == 0 {
