@@ -2,11 +2,13 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +19,8 @@ const (
 	maxDepth   = 16  // ancestors of a group to read
 	maxThreads = 512 // threads whose CPU time is read in a round
 	maxMembers = 64  // processes of a group whose threads are read
+	// threadRounds is the number of rounds, after one in which a quota was reached, with threads read.
+	threadRounds = 30
 )
 
 // limits lists the limits that a group can reach, by controller; "" is version 2. The counter of a
@@ -49,18 +53,25 @@ func hasLimits(controller string) bool {
 func (p *Poller) reachedBy(pids []uint32) {
 	left, read := maxThreads, map[uint32]bool{}
 	known := map[dir][]limitReading{}
+	var throttled []uint32 // in the last threadRounds
 	for _, pid := range pids {
-		dirs := p.member(pid)
-		if !p.reached(pid, dirs, known) {
-			continue
+		if p.reached(pid, p.member(pid), known) {
+			p.throttledAt[pid] = p.round
 		}
-		for _, of := range p.members(pid, dirs) {
+		if _, lately := p.throttledAt[pid]; lately {
+			throttled = append(throttled, pid)
+		}
+	}
+	slices.SortStableFunc(throttled, func(a, b uint32) int { return cmp.Compare(p.throttledAt[b], p.throttledAt[a]) })
+	for _, pid := range throttled {
+		for _, of := range p.members(pid, p.member(pid)) {
 			if !read[of] && left > 0 {
 				read[of] = true
 				left -= p.threads(of, left)
 			}
 		}
 	}
+	maps.DeleteFunc(p.throttledAt, func(_ uint32, round uint64) bool { return p.round-round >= threadRounds })
 	maps.DeleteFunc(p.unreached, func(_ limitFile, round uint64) bool { return round != p.round })
 }
 

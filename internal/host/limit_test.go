@@ -138,6 +138,66 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// If too many threads use quotas, those of the quota that was reached last are read.
+func TestThreadsOfLastQuota(t *testing.T) {
+	const thread = "%d (python3) S 1 1 1 0 -1 0 0 0 0 0 0 %d 0 0 0 20 0 1 0 1 1 1\n"
+	files := func(n int) map[string]string {
+		out := map[string]string{"proc/self/mountinfo": "23 1 0:7 / /sys/fs/cgroup rw - cgroup2 none rw\n"}
+		for pid, times := range map[int]int{7: min(n, 1), 8: max(n-1, 0)} {
+			at := fmt.Sprintf("sys/fs/cgroup/job-%d/", pid)
+			out[fmt.Sprintf("proc/%d/cgroup", pid)] = fmt.Sprintf("0::/job-%d\n", pid)
+			out[at+"cpu.max"], out[at+"cpu.stat"] = "200000 100000\n", fmt.Sprintf("nr_throttled %d\nthrottled_usec 0\n", times)
+		}
+		for tid := range maxThreads {
+			out[fmt.Sprintf("proc/7/task/%d/stat", 100+tid)] = fmt.Sprintf(thread, 100+tid, 5+4*n)
+		}
+		out["proc/8/task/8/stat"] = fmt.Sprintf(thread, 8, 5+4*n)
+		return out
+	}
+	root := testkit.Tree(t, files(0))
+	p := Poller{Root: root, Boot: time.Minute}
+	var got tick.HostSum
+	for n := range 4 {
+		write(t, root, files(n))
+		for _, s := range p.Read([]uint32{7, 8}, false) {
+			if s.Kind == tick.HostThreads && s.PID == 8 {
+				got.Add(&s)
+			}
+		}
+	}
+	if got.NS != 40_000_000 {
+		t.Errorf("the thread of the second group used %d ns, want 40 ms", got.NS)
+	}
+}
+
+// After a quota was reached, even once, its threads' CPU time is read for a while.
+func TestThreadsAfterThrottling(t *testing.T) {
+	const at = "sys/fs/cgroup/job"
+	files := func(n int) map[string]string {
+		return map[string]string{
+			"proc/self/mountinfo": "23 1 0:7 / /sys/fs/cgroup rw - cgroup2 none rw\n", "proc/7/cgroup": "0::/job\n",
+			at + "/cpu.max": "200000 100000\n", at + "/cpu.stat": fmt.Sprintf("nr_throttled %d\nthrottled_usec 0\n", min(n, 1)),
+			"proc/7/task/7/stat": fmt.Sprintf("7 (python3) S 1 1 1 0 -1 0 0 0 0 0 0 %d 0 0 0 20 0 1 0 1 1 1\n", 5+4*n),
+		}
+	}
+	root := testkit.Tree(t, files(0))
+	p := Poller{Root: root, Boot: time.Minute}
+	var got tick.HostSum
+	rounds := 0
+	for n := range 2 * threadRounds {
+		write(t, root, files(n))
+		for _, s := range p.Read([]uint32{7}, false) {
+			if s.Kind == tick.HostThreads {
+				rounds++
+				got.Add(&s)
+			}
+		}
+	}
+	if rounds != threadRounds || got.NS != threadRounds*40_000_000 {
+		t.Errorf("%d rounds, %d ns, want %d rounds with 40 ms each", rounds, got.NS, threadRounds)
+	}
+}
+
 // A container's cgroup namespace hides the groups of other containers; their limits are read from
 // the host's tree, and have their paths on the host.
 func TestLimitsFromContainer(t *testing.T) {

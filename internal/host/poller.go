@@ -30,10 +30,12 @@ type Poller struct {
 	allowed map[uint32]*allowance
 	// unreached has the limits that had never been reached in the last round, with its number.
 	unreached map[limitFile]uint64
-	lacks     []tick.Report
-	unread    uint64 // unread files of processes and cgroups
-	round     uint64
-	buf       []byte
+	// throttledAt has the round in which each process last reached a quota, of the last threadRounds.
+	throttledAt map[uint32]uint64
+	lacks       []tick.Report
+	unread      uint64 // unread files of processes and cgroups
+	round       uint64
+	buf         []byte
 }
 
 // reading has the values of a counter.
@@ -84,7 +86,7 @@ func (p *Poller) Reports() []tick.Report { return p.lacks }
 
 func (p *Poller) begin() {
 	p.last, p.groups, p.names = map[tick.HostKey]*reading{}, map[uint32]*membership{}, map[string]string{}
-	p.allowed, p.unreached = map[uint32]*allowance{}, map[limitFile]uint64{}
+	p.allowed, p.unreached, p.throttledAt = map[uint32]*allowance{}, map[limitFile]uint64{}, map[uint32]uint64{}
 	p.mounts = parseMounts(p.read("proc", "self", "mountinfo"))
 	p.findOwn()
 	if p.Boot == 0 {
