@@ -152,13 +152,12 @@ var cgroupOrder = []string{"", "cpu", "cpuacct", "memory", "pids", "name=systemd
 
 // parseCgroup returns the preferred path of /proc/PID/cgroup, "/" if there is none.
 func parseCgroup(b []byte) string {
-	best, rank := "/", len(cgroupOrder)
-	eachCgroup(b, func(at int, path string) {
-		if at < rank {
-			best, rank = path, at
+	for _, paths := range cgroupsByRank(b)[:len(cgroupOrder)] {
+		if len(paths) > 0 {
+			return paths[0]
 		}
-	})
-	return best
+	}
+	return "/"
 }
 
 func hasController(list []byte, name string) bool {

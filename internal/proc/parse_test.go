@@ -92,6 +92,8 @@ func TestParseCgroup(t *testing.T) {
 		{"unified", "0::/user.slice/user-1000.slice/session-2.scope\n", "/user.slice/user-1000.slice/session-2.scope"},
 		{"hybrid, unified says it", "4:memory:/a\n3:cpu,cpuacct:/b\n0::/c\n", "/c"},
 		{"hybrid, CPU says it", "4:memory:/a\n3:cpu,cpuacct:/b\n1:name=systemd:/d\n0::/\n", "/b"},
+		{"hybrid, all say it", "3:cpu,cpuacct:/b\n1:name=systemd:/c\n0::/c\n", "/c"},
+		{"hybrid, Docker with cgroupfs", "4:memory:/docker/3f2b\n3:cpu,cpuacct:/docker/3f2b\n1:name=systemd:/docker/3f2b\n0::/system.slice/containerd.service\n", "/docker/3f2b"},
 		{"only memory says it", "4:memory:/job/7\n3:cpu,cpuacct:/\n0::/\n", "/job/7"},
 		{"cpuset is not cpu", "4:cpuset:/x\n3:cpu:/\n0::/\n", "/"},
 		{"colons in the path", "0::/kubepods/cri-containerd:1f:2e\n", "/kubepods/cri-containerd:1f:2e"},

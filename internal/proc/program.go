@@ -76,9 +76,12 @@ func pick(environ []byte, names []string) map[string]string {
 	return out
 }
 
-// eachCgroup visits the lines of /proc/PID/cgroup, "id:controllers:path", except those whose path
-// is the hierarchy's root. rank is the index in cgroupOrder, or its length for other hierarchies.
-func eachCgroup(b []byte, visit func(rank int, path string)) {
+// cgroupsByRank returns the paths in /proc/PID/cgroup, whose lines are "id:controllers:path", by
+// index in cgroupOrder. Those of other hierarchies come last. Root cgroups are left out.
+func cgroupsByRank(b []byte) [][]string {
+	const unified = 0
+	systemd, other := slices.Index(cgroupOrder, "name=systemd"), len(cgroupOrder)
+	out := make([][]string, other+1)
 	for len(b) > 0 {
 		var line []byte
 		line, b = cutLine(b)
@@ -89,18 +92,21 @@ func eachCgroup(b []byte, visit func(rank int, path string)) {
 		}
 		rank := slices.IndexFunc(cgroupOrder, func(name string) bool { return hasController(ctl, name) })
 		if rank < 0 {
-			rank = len(cgroupOrder)
+			rank = other
 		}
-		visit(rank, string(path))
+		out[rank] = append(out[rank], string(path))
 	}
+	// Docker's cgroupfs driver moves processes in all hierarchies except the unified one.
+	if len(out[systemd]) > 0 && !slices.Equal(out[unified], out[systemd]) {
+		out[unified], out[other] = nil, append(out[other], out[unified]...)
+	}
+	return out
 }
 
 // cgroupPaths returns the distinct paths of all hierarchies, in order of preference.
 func cgroupPaths(b []byte) []string {
-	byRank := make([][]string, len(cgroupOrder)+1)
-	eachCgroup(b, func(rank int, path string) { byRank[rank] = append(byRank[rank], path) })
 	var out []string
-	for _, path := range slices.Concat(byRank...) {
+	for _, path := range slices.Concat(cgroupsByRank(b)...) {
 		if !slices.Contains(out, path) {
 			out = append(out, path)
 		}
