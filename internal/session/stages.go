@@ -80,9 +80,10 @@ var stages = []stage{
 		batch: func(r *runner, b *pollResult) { r.serve.Batch(b.Steps) },
 		tick:  func(r *runner, t *tick.Tick) error { r.serve.Tick(t); return nil }},
 
-	{name: "states", reads: set(partCalls, partDevice, partLives, partProcesses, partSums, partDrops), writes: set(partDevices, partStates, partStateDrops),
+	{name: "states", reads: set(partCalls, partDevice, partLives, partProcesses, partSums, partThreads, partDrops), writes: set(partDevices, partStates, partStateDrops),
 		batch: func(r *runner, b *pollResult) { r.track.Batch(b.Calls, b.Procs) },
 		tick: func(r *runner, t *tick.Tick) error {
+			r.track.Threads(t.Threads)
 			t.States = r.track.Tick(t.Processes, t.Ops)
 			t.Drops = addStateDrops(t.Drops, r.track.Untracked())
 			return nil

@@ -185,6 +185,7 @@ func (r *restorer) write(t *tick.Tick) error {
 	now := *t
 	now.Ops, now.Processes, now.Libraries, now.Reports = r.next.Ops, r.next.Processes, r.next.Libraries, r.next.Reports
 	now.Xids, now.GPUs, now.Inference = r.next.Xids, r.next.GPUs, r.next.Inference
+	r.track.Threads(now.Threads)
 	now.States = r.track.Tick(now.Processes, now.Ops)
 	if err := r.note(&now); err != nil {
 		return err

@@ -16,6 +16,7 @@ type thread struct {
 	stack   []int16     // devices of the contexts below the current one
 	group   int         // depth of ncclGroupStart
 	capture *tick.Graph // capture in progress
+	last    int64       // Unix ns: start of its last call
 }
 
 // maxStack bounds a thread's stack of contexts.
@@ -37,6 +38,26 @@ func (p *process) threadState(tid uint32) *thread {
 	}
 	p.tid, p.thread = tid, th
 	return th
+}
+
+// Threads forgets the threads that have ended, so that others have room and none inherits their
+// devices. Call it after the last calls of these threads.
+func (t *Tracker) Threads(threads []tick.Thread) {
+	for i := range threads {
+		if p := t.procs[threads[i].PID]; p != nil && threads[i].Ended {
+			p.endThread(&threads[i])
+		}
+	}
+}
+
+// endThread forgets a thread, unless another one with its number has made calls since.
+func (p *process) endThread(x *tick.Thread) {
+	if th := p.threads[x.TID]; th != nil && th.last < x.Until {
+		delete(p.threads, x.TID)
+	}
+	if p.tid == x.TID {
+		p.thread = nil
+	}
 }
 
 // initial returns the device of a thread that has chosen none: the first one, as in the runtime. It

@@ -224,3 +224,52 @@ func TestErrors(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// A thread that has ended leaves its room to others, and its devices to none.
+func TestEndedThreads(t *testing.T) {
+	choose := func(b *bench, tid uint32, device uint64) {
+		b.t.Helper()
+		b.call("cudaSetDevice", with{events.RoleDevice: device}, onThread(tid))
+	}
+	end := func(b *bench, tids ...uint32) {
+		var threads []tick.Thread
+		for _, tid := range tids {
+			threads = append(threads, tick.Thread{PID: 1, TID: tid, Ended: true, Until: b.at})
+		}
+		b.tr.Threads(threads)
+	}
+	for _, tt := range []struct {
+		name string
+		do   func(b *bench)
+		want int16 // device of thread 7
+	}{
+		{"many threads before", func(b *bench) {
+			var all []uint32
+			for i := range uint32(maxThreads) {
+				all = append(all, 100+i)
+				choose(b, 100+i, 1)
+			}
+			end(b, all...)
+			choose(b, 7, 1)
+			choose(b, 8, 1)
+		}, 2},
+		{"another with its number", func(b *bench) {
+			choose(b, 7, 3)
+			end(b, 7)
+		}, 1},
+		{"another with its number, which has chosen", func(b *bench) {
+			choose(b, 7, 3)
+			before := b.at
+			choose(b, 7, 2)
+			b.tr.Threads([]tick.Thread{{PID: 1, TID: 7, Ended: true, Until: before}})
+		}, 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			tt.do(b)
+			if c := b.call("cudaDeviceSynchronize", nil, onThread(7)); c.Device != tt.want {
+				t.Errorf("device %d, want %d", c.Device, tt.want)
+			}
+		})
+	}
+}

@@ -236,6 +236,7 @@ func (p *process) call(c *events.Call) {
 		p.all.silent--
 	}
 	th := p.threadState(c.TID)
+	th.last = c.Start
 	if c.Device == 0 {
 		c.Device = th.device
 	} else { // a replay: use the recorded device
