@@ -14,8 +14,12 @@ import (
 	"ingero/internal/tick"
 )
 
-// maxPods bounds a table: a node has 110, or a few hundred.
-const maxPods = 4096
+const (
+	// maxPods bounds a table: a node has 110, or a few hundred.
+	maxPods = 4096
+	// maxKicks bounds the polls that a single unknown pod requests.
+	maxKicks = 10
+)
 
 // Table has the pods of this machine. Its methods are safe for concurrent use.
 type Table struct {
@@ -27,6 +31,7 @@ type Table struct {
 	mu         sync.Mutex
 	pods       map[string]*known // by each of their ids
 	containers map[string]*known // by container id
+	kicks      map[string]int    // polls that unknown pods have requested
 }
 
 // New returns an empty table. Nothing is requested before Run.
@@ -39,7 +44,7 @@ func New(o Options) (*Table, error) {
 		o.Poll = 10 * time.Second
 	}
 	return &Table{o: o, client: c, changed: make(chan struct{}, 1), kick: make(chan struct{}, 1),
-		pods: map[string]*known{}, containers: map[string]*known{}}, nil
+		pods: map[string]*known{}, containers: map[string]*known{}, kicks: map[string]int{}}, nil
 }
 
 // Changed delivers a value after pods were added, removed or changed.
@@ -232,6 +237,24 @@ func (t *Table) notify() {
 	}
 }
 
+// wantPod requests a poll now for an unknown pod, which may have just started. A pod that stays unknown
+// requests at most maxKicks polls.
+func (t *Table) wantPod(uid string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if uid == "" || t.kicks[uid] >= maxKicks {
+		return
+	}
+	select {
+	case t.kick <- struct{}{}:
+		if len(t.kicks) >= maxPods {
+			clear(t.kicks)
+		}
+		t.kicks[uid]++
+	default:
+	}
+}
+
 // Complete adds the facts about a process's pod, found by its id or the container's. It reports
 // whether the pod is known.
 func (t *Table) Complete(w *tick.Where) bool {
@@ -245,12 +268,7 @@ func (t *Table) Complete(w *tick.Where) bool {
 	}
 	t.mu.Unlock()
 	if k == nil {
-		if w.PodUID != "" {
-			select {
-			case t.kick <- struct{}{}:
-			default:
-			}
-		}
+		t.wantPod(w.PodUID)
 		return false
 	}
 	w.Pod, w.Namespace, w.PodUID = k.Name, k.Namespace, k.UID

@@ -176,7 +176,7 @@ func TestKubelet(t *testing.T) {
 	}
 }
 
-// A lookup of an unknown pod triggers a poll early.
+// A lookup of an unknown pod triggers a poll early, a few times.
 func TestKubeletIsAskedForUnknown(t *testing.T) {
 	s, o := start(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, listOf("", "", plain)) })
 	o.Kubelet, o.Poll = s.URL, time.Hour
@@ -187,13 +187,32 @@ func TestKubeletIsAskedForUnknown(t *testing.T) {
 	if err := x.queryKubelet(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if has(x, uid1)() {
-		t.Fatal("it is known too soon")
+	requests := func(uid string) (n int) {
+		for range 2 * maxKicks {
+			for range 3 { // processes of the pod
+				if has(x, uid)() {
+					t.Fatal("it is known too soon")
+				}
+			}
+			select {
+			case <-x.kick:
+				n++
+			default:
+			}
+		}
+		return n
 	}
-	select {
-	case <-x.kick:
-	default:
-		t.Error("nobody is advised to ask")
+	for _, uid := range []string{uid1, uid1 + "2"} {
+		if n := requests(uid); n != maxKicks {
+			t.Errorf("%d polls are requested, want %d", n, maxKicks)
+		}
+	}
+	for i := range maxPods + 5 {
+		has(x, fmt.Sprint(i))()
+		<-x.kick
+	}
+	if len(x.kicks) > maxPods {
+		t.Errorf("%d unknown pods are remembered, want at most %d", len(x.kicks), maxPods)
 	}
 }
 
