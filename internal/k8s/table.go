@@ -150,19 +150,21 @@ func (t *Table) queryAPI(ctx context.Context) error {
 // take applies one change.
 func (t *Table) take(kind string, p *pod) {
 	k := p.known()
-	t.mu.Lock()
-	switch {
-	case k.UID == "" || kind == "BOOKMARK":
-		t.mu.Unlock()
+	if k.UID == "" || kind == "BOOKMARK" {
 		return
-	case kind == "DELETED":
-		t.forget(t.pods[k.UID])
-	default:
-		t.forget(t.pods[k.UID])
+	}
+	t.mu.Lock()
+	before := t.pods[k.UID]
+	t.forget(before)
+	changed := before != nil
+	if kind != "DELETED" {
 		t.keep(k)
+		changed = before == nil || !before.same(k)
 	}
 	t.mu.Unlock()
-	t.notify()
+	if changed { // not if only its conditions did
+		t.notify()
+	}
 }
 
 // replace replaces the table by a server's list.
