@@ -101,6 +101,24 @@ func (e *enroller) rescan(ctx context.Context) error {
 	return nil
 }
 
+// catchUp enrolls the selected processes, and the traced ones again, after lost map events. A traced child
+// of an ended parent descends from no selected process.
+func (e *enroller) catchUp(ctx context.Context) error {
+	err := e.rescan(ctx)
+	for _, p := range e.targets.list() {
+		if ctx.Err() != nil {
+			break
+		}
+		if !p.Ended.IsZero() {
+			continue
+		}
+		if err := e.enrolPID(p.PID); err != nil {
+			e.report.failed(p.PID, fmt.Sprintf("process %d", p.PID), err)
+		}
+	}
+	return err
+}
+
 // enrolPID enrolls a process that was named by number, whether or not it uses CUDA yet.
 func (e *enroller) enrolPID(pid uint32) error {
 	p, err := e.fs.Process(pid)
@@ -260,7 +278,7 @@ func (e *enroller) readMaps(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, proc.ErrLostMaps):
-			if err := e.rescan(ctx); err != nil {
+			if err := e.catchUp(ctx); err != nil {
 				e.report.log.Warn("rescan after lost map events", "error", err)
 			}
 			continue

@@ -1,12 +1,14 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -143,6 +145,44 @@ func TestEndsWhileEnrolled(t *testing.T) {
 				t.Errorf("it lives: %t, the kernel traces it: %t", of.lives(pid), tr.Traced(pid))
 			}
 		})
+	}
+}
+
+// After lost map events, a traced child of an ended parent is read again; an ended process is not reported.
+func TestOrphansAreReadAgain(t *testing.T) {
+	const orphan, ended, gone = 20, 21, 22
+	root := t.TempDir()
+	dir := filepath.Join(root, strconv.Itoa(orphan))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"status": "PPid:\t1\nUid:\t0\t0\t0\t0\nVmSize:\t1 kB\nThreads:\t1\n", "maps": "",
+		"stat": "20 (worker) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report := &reporter{log: slog.New(slog.DiscardHandler), notify: func(n Notice) {
+		if n.Kind == NoticeFailed {
+			t.Errorf("process %d: %v", n.PID, n.Err)
+		}
+	}}
+	o := &LiveOptions{Select: proc.Selector{PIDs: []uint32{10}}}
+	of := newTargets(decode.Clock{}, report, o)
+	for _, pid := range []uint32{orphan, ended, gone} {
+		of.admit(&proc.Process{PID: pid}, false, time.Time{})
+	}
+	of.ended(ended, time.Unix(1000, 0))
+	e := newEnroller(o, nil, decode.Clock{}, report, of, newLibraries(decode.Clock{}, nil, nil, report, o))
+	var got []uint32
+	e.fs, e.enrolled = proc.FS{Root: root}, func(p *proc.Process, _ time.Time) { got = append(got, p.PID) }
+	if err := e.catchUp(t.Context()); err != nil || !slices.Equal(got, []uint32{orphan}) {
+		t.Errorf("processes %v are read again, %v, want %d", got, err, orphan)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.catchUp(over); !errors.Is(err, context.Canceled) || len(got) != 1 {
+		t.Errorf("processes %v are read again, %v, although the trace ends", got[1:], err)
 	}
 }
 
