@@ -30,6 +30,7 @@ var oomKill = Rule{
 // if the parent is unknown, those of its cgroup.
 func (w *Window) hitBy(h *HostSample) (pids []uint32) {
 	parent := uint32(0)
+	cgroup, _ := h.OOMCgroup()
 	for i := range w.Tick.Processes {
 		if p := &w.Tick.Processes[i]; p.PID == h.PID {
 			parent = p.PPID
@@ -42,7 +43,7 @@ func (w *Window) hitBy(h *HostSample) (pids []uint32) {
 	}
 	for i := range w.Tick.Processes {
 		p := &w.Tick.Processes[i]
-		if p.PID == parent || parent == 0 && p.PID != h.PID && h.Object != "" && h.Object != "/" && p.Cgroup == h.Object {
+		if p.PID == parent || parent == 0 && p.PID != h.PID && cgroup != "" && cgroup != "/" && p.Cgroup == cgroup {
 			pids = append(pids, p.PID)
 		}
 	}
@@ -67,8 +68,8 @@ func oomOf(w *Window, h *HostSample, victim uint32) Finding {
 		x.Lost, x.To = lost, w.Now()
 	}
 	who := tick.Culprit{What: "memory of the machine", Lost: time.Duration(x.Lost)}
-	if h.Object != "" && h.Object != "/" {
-		who.What = "memory limit of " + h.Object
+	if cgroup, atLimit := h.OOMCgroup(); atLimit {
+		who.What = "memory limit of " + cgroup
 	}
 	x.Culprits = []tick.Culprit{who}
 	return x

@@ -102,8 +102,12 @@ var hostCauses = map[string]causeWords{
 		cause: func(c *tick.Chain, v *victim) string {
 			return "the OOM killer killed a process of " + v.name + ": " + culprits(c)
 		},
-		fix: func(*tick.Chain, *victim) string {
-			return "raise the memory limit, or use less: fewer data loader workers, smaller batches; dmesg shows how much each process held"
+		fix: func(c *tick.Chain, _ *victim) string {
+			more := "add memory, limit other programs (memory.max)"
+			if slices.ContainsFunc(c.Culprits, func(x tick.Culprit) bool { return strings.HasPrefix(x.What, "memory limit") }) {
+				more = "raise the memory limit"
+			}
+			return more + ", or use less: fewer data loader workers, smaller batches; dmesg shows how much each process held"
 		},
 	},
 	"peer-slow": {

@@ -15,7 +15,7 @@ func hostSumsOf(sums []tick.HostSum) []wire.HostSum {
 	for i := range sums {
 		s := &sums[i]
 		row := s.Kind.Row()
-		j := wire.HostSum{Kind: s.Kind.String(), PID: s.PID, Comm: clean(s.Comm), Object: clean(s.Object), Failed: s.Failed}
+		j := wire.HostSum{Kind: s.Kind.String(), PID: s.PID, Comm: clean(s.Comm), Object: clean(s.Named()), Failed: s.Failed}
 		if row.One != "" {
 			j.Count = &s.Count
 		}

@@ -93,6 +93,17 @@ func TestHostLines(t *testing.T) {
 	}
 }
 
+// JSON has the cgroup of an OOM kill as processes have theirs, the text also whether it was at a limit.
+func TestOOMObject(t *testing.T) {
+	sums := []tick.HostSum{{HostKey: tick.HostKey{Kind: tick.HostOOM, PID: 7, Object: tick.OOMObject("/job", false)}, Comm: "loader", Count: 1}}
+	if got := hostSumsOf(sums)[0].Object; got != "/job" {
+		t.Errorf("JSON: %q", got)
+	}
+	if got := hostLines(sums)[0].text; !strings.HasSuffix(got, "loader (7) in /job (no limit reached)") {
+		t.Errorf("text: %q", got)
+	}
+}
+
 // Names chosen by a process are cleaned before they reach the terminal.
 func TestHostNamesAreCleaned(t *testing.T) {
 	const evil = "a\x1b[2Jb\nc"

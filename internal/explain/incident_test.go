@@ -337,6 +337,16 @@ func TestFixTaken(t *testing.T) {
 	}
 }
 
+// The fix for an OOM kill is that of the memory that was used up.
+func TestFixOOM(t *testing.T) {
+	for what, want := range map[string]string{"memory limit of /job": "raise the memory limit, or", "memory of the machine": "add memory, limit other"} {
+		c := chainOfRule("oom-kill", streamSyn, tick.Culprit{What: what})
+		if got := hostCauses["oom-kill"].fix(&c, &victim{}); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q...", what, got, want)
+		}
+	}
+}
+
 // A process in two recordings has one account.
 func TestBreakdownsAreJoined(t *testing.T) {
 	got := breakdowns([]tick.Breakdown{well(1), hogged(1), well(2)})

@@ -183,6 +183,59 @@ func (p *Poller) rawLimit(at string, files []string) string {
 	return strings.Join(out, " ")
 }
 
+// AtMemoryLimit reports whether the OOM killer chose a process for a memory limit of its cgroup, or of a
+// cgroup above: false means that the machine had no memory left. It reports true if the cgroup is unknown or
+// gone. recorded is the process's last known cgroup; "": none. Call it while /proc still has the process.
+func (p *Poller) AtMemoryLimit(pid uint32, recorded string) bool {
+	p.Begin()
+	defer delete(p.groups, pid)
+	d, ok := p.memoryGroup(pid, recorded)
+	if !ok {
+		return true
+	}
+	_, err := os.Stat(d.at)
+	for n := 0; n < maxDepth && d.path != "/"; n++ {
+		if p.ranOut(d) {
+			return true
+		}
+		d.path, d.at = path.Dir(d.path), filepath.Dir(d.at)
+	}
+	return err != nil
+}
+
+// memoryGroup returns the cgroup of a process in the hierarchy with the memory limits. For a process that is
+// ending, the kernel reports the root of each version 1 hierarchy; recorded is used instead.
+func (p *Poller) memoryGroup(pid uint32, recorded string) (dir, bool) {
+	controller := "" // of version 2
+	if slices.ContainsFunc(p.mounts, func(m mount) bool { return m.has("memory") }) {
+		controller = "memory"
+	}
+	for _, d := range p.member(pid) {
+		if d.controller == controller {
+			return d, true
+		}
+	}
+	if recorded == "" {
+		return dir{}, false
+	}
+	return p.folder(controller, recorded)
+}
+
+// ranOut reports whether a group ever ran out of memory at its own limit; in version 1, whether it ever
+// reached its limit.
+func (p *Poller) ranOut(d dir) bool {
+	if d.controller == "memory" {
+		times, _ := counterOf(p.readPath(filepath.Join(d.at, "memory.failcnt")), "")
+		return times > 0
+	}
+	b := p.readPath(filepath.Join(d.at, "memory.events.local"))
+	if b == nil { // before Linux 5.2; this one includes groups below
+		b = p.readPath(filepath.Join(d.at, "memory.events"))
+	}
+	times, _ := counterOf(b, "oom ")
+	return times > 0
+}
+
 // members returns the processes of a process's own group, which share its quota.
 func (p *Poller) members(pid uint32, dirs []dir) (pids []uint32) {
 	for _, d := range dirs {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -195,6 +196,50 @@ func TestThreadsAfterThrottling(t *testing.T) {
 	}
 	if rounds != threadRounds || got.NS != threadRounds*40_000_000 {
 		t.Errorf("%d rounds, %d ns, want %d rounds with 40 ms each", rounds, got.NS, threadRounds)
+	}
+}
+
+// A process is killed for a memory limit only if a group of it has run out of memory at one.
+func TestAtMemoryLimit(t *testing.T) {
+	const (
+		v2      = "23 1 0:7 / /sys/fs/cgroup rw - cgroup2 none rw\n"
+		hybrid  = "22 1 0:6 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n21 1 0:5 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n23 1 0:7 / /sys/fs/cgroup/unified rw - cgroup2 none rw\n"
+		pod     = "sys/fs/cgroup/pod"
+		quiet   = "low 0\nhigh 0\nmax 0\noom 0\noom_kill 1\n"
+		atLimit = "low 0\nhigh 0\nmax 40\noom 0\noom_kill 1\n"
+		ranOut  = "low 0\nhigh 0\nmax 41\noom 1\noom_kill 1\n"
+	)
+	for _, tt := range []struct {
+		name, mounts, cgroup, recorded string
+		files                          map[string]string
+		want                           bool
+	}{
+		{"no limit", v2, "0::/pod/job\n", "", map[string]string{pod + "/job/memory.events.local": quiet, pod + "/memory.events.local": quiet}, false},
+		{"the machine, with a limit that only evicted pages", v2, "0::/pod/job\n", "", map[string]string{pod + "/job/memory.events.local": atLimit, pod + "/memory.events.local": quiet}, false},
+		{"the own limit", v2, "0::/pod/job\n", "", map[string]string{pod + "/job/memory.events.local": ranOut, pod + "/memory.events.local": quiet}, true},
+		{"the parent's limit", v2, "0::/pod/job\n", "", map[string]string{pod + "/job/memory.events.local": quiet, pod + "/memory.events.local": ranOut}, true},
+		{"a limit of a group beside it", v2, "0::/pod/job\n", "", map[string]string{pod + "/job/memory.events.local": quiet, pod + "/memory.events.local": quiet, pod + "/memory.events": ranOut, pod + "/other/memory.events.local": ranOut}, false},
+		{"before Linux 5.2", v2, "0::/pod/job\n", "", map[string]string{pod + "/job/memory.events": ranOut}, true},
+		{"no memory controller", v2, "0::/pod/job\n", "", map[string]string{pod + "/job/cpu.stat": ""}, false},
+		{"the group is gone", v2, "0::/pod/job\n", "", map[string]string{pod + "/memory.events.local": quiet}, true},
+		{"the process is gone", v2, "", "", nil, true},
+		{"a limit, hybrid", hybrid, "4:memory:/pod/job\n0::/pod\n", "", map[string]string{"sys/fs/cgroup/memory/pod/job/memory.failcnt": "3\n", "sys/fs/cgroup/unified/pod/cgroup.procs": ""}, true},
+		{"no limit, hybrid", hybrid, "4:memory:/job\n3:cpu:/job\n0::/\n", "", map[string]string{"sys/fs/cgroup/cpu/job/cpu.stat": "", "sys/fs/cgroup/memory/job/memory.failcnt": "0\n", "sys/fs/cgroup/memory/memory.failcnt": "3\n"}, false},
+		{"ending, hybrid", hybrid, "4:memory:/\n3:cpu:/\n0::/system.slice/x\n", "", map[string]string{"sys/fs/cgroup/unified/system.slice/x/cgroup.procs": ""}, true},
+		{"ending and recorded, hybrid", hybrid, "4:memory:/\n3:cpu:/\n0::/system.slice/x\n", "/job", map[string]string{"sys/fs/cgroup/memory/job/memory.failcnt": "0\n"}, false},
+		{"the process is gone, but recorded", v2, "", "/pod/job", map[string]string{pod + "/job/memory.events.local": quiet}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			files := map[string]string{"proc/self/mountinfo": tt.mounts}
+			if tt.cgroup != "" {
+				files["proc/7/cgroup"] = tt.cgroup
+			}
+			maps.Copy(files, tt.files)
+			p := Poller{Root: testkit.Tree(t, files)}
+			if got := p.AtMemoryLimit(7, tt.recorded); got != tt.want {
+				t.Errorf("killed for a limit: %v, want %v", got, tt.want)
+			}
+		})
 	}
 }
 

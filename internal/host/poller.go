@@ -59,9 +59,7 @@ const (
 // processes pids. The first call returns only counters of processes that started after the trace.
 // With all, for the last call, it also returns growth that is too small otherwise.
 func (p *Poller) Read(pids []uint32, all bool) []tick.HostSum {
-	if !p.begun {
-		p.begin()
-	}
+	p.Begin()
 	p.round++
 	p.machine()
 	if len(pids) > maxProcesses {
@@ -73,9 +71,7 @@ func (p *Poller) Read(pids []uint32, all bool) []tick.HostSum {
 	}
 	p.cgroups(pids)
 	maps.DeleteFunc(p.allowed, func(_ uint32, a *allowance) bool { return a.round != p.round })
-	out := p.added(all)
-	p.begun = true
-	return out
+	return p.added(all)
 }
 
 // Unread returns the number of unread processes and cgroups, over all rounds.
@@ -84,7 +80,12 @@ func (p *Poller) Unread() uint64 { return p.unread }
 // Reports returns the missing files of this machine.
 func (p *Poller) Reports() []tick.Report { return p.lacks }
 
-func (p *Poller) begin() {
+// Begin finds the cgroup hierarchies, which may take long. Read and AtMemoryLimit begin if nothing has yet.
+func (p *Poller) Begin() {
+	if p.begun {
+		return
+	}
+	p.begun = true
 	p.last, p.groups, p.names = map[tick.HostKey]*reading{}, map[uint32]*membership{}, map[string]string{}
 	p.allowed, p.unreached, p.throttledAt = map[uint32]*allowance{}, map[limitFile]uint64{}, map[uint32]uint64{}
 	p.mounts = parseMounts(p.read("proc", "self", "mountinfo"))

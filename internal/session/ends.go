@@ -103,8 +103,8 @@ func (t *targets) forget(pid uint32) bool {
 	return true
 }
 
-// killed records the cgroup of a process that the kernel is killing for lack of memory, while /proc
-// still has the process.
+// killed records the cgroup of a process that the kernel is killing for lack of memory, and whether a memory
+// limit was reached, while /proc still has the process.
 func (t *targets) killed(pid uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,15 +118,19 @@ func (t *targets) noteVictim(pid uint32) {
 		clear(t.victims)
 	}
 	delete(t.victims, pid) // another process may have had the number
+	group, recorded := "", ""
 	if p := t.procs[pid]; p != nil && p.Cgroup != "" {
-		t.victims[pid] = p.Cgroup
+		group, recorded = p.Cgroup, p.Cgroup
 	} else if p, err := t.fs.Process(pid); err == nil {
-		t.victims[pid] = p.Cgroup
+		group = p.Cgroup
+	} else {
+		return
 	}
+	t.victims[pid] = tick.OOMObject(group, t.limits.AtMemoryLimit(pid, recorded))
 }
 
-// cgroup returns the cgroup of a process that was killed for lack of memory, "" if the process
-// ended before it could be read.
+// cgroup returns the object of tick.HostOOM for a killed process, "" if the process ended before it could be
+// read.
 func (t *targets) cgroup(pid uint32) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

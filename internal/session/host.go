@@ -19,7 +19,7 @@ type hostWatch struct {
 	kernel kernel
 	raw    tapeIO
 	traced func() map[uint32]tracedProcess // current
-	cgroup func(pid uint32) string         // cgroup of a process that was killed for lack of memory
+	cgroup func(pid uint32) string         // object of tick.HostOOM
 	files  host.Poller
 	seen   map[probes.HostKey]*hostSeen
 	pages  map[pagesKey]uint64

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ingero/internal/decode"
+	"ingero/internal/host"
 	"ingero/internal/proc"
 	"ingero/internal/redact"
 	"ingero/internal/tick"
@@ -29,7 +30,8 @@ type targets struct {
 	alive   [roles]int        // living processes by role
 	used    bool              // some process has mapped a CUDA library
 	ends    []uint32          // ended processes that made calls, oldest first
-	victims map[uint32]string // cgroups of OOM-killed processes
+	victims map[uint32]string // objects of tick.HostOOM
+	limits  host.Poller       // reads the limits of victims
 }
 
 type process struct {
@@ -73,7 +75,10 @@ func newTargets(clock decode.Clock, report *reporter, o *LiveOptions) *targets {
 }
 
 // start starts reading the command lines and environments of processes.
-func (t *targets) start(cmdline redact.Mode) { t.programs = newPrograms(t.fs.Program, cmdline) }
+func (t *targets) start(cmdline redact.Mode) {
+	t.programs = newPrograms(t.fs.Program, cmdline)
+	t.limits.Begin() // it takes too long while a process is being killed
+}
 
 // close stops reading them.
 func (t *targets) close() {

@@ -1,13 +1,17 @@
 package session
 
 import (
+	"fmt"
 	"log/slog"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"ingero/internal/decode"
 	"ingero/internal/proc"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -114,5 +118,25 @@ func TestTraceWaitsForYoungChildren(t *testing.T) {
 				t.Errorf("it is not over at second %v", last)
 			}
 		})
+	}
+}
+
+// A victim is reported with its cgroup, and whether a limit was reached. Mounts are read at the start.
+func TestVictims(t *testing.T) {
+	for oom, want := range map[int]string{0: "/job (no limit reached)", 1: "/job"} {
+		x := newTargets(decode.Clock{}, &reporter{log: slog.New(slog.DiscardHandler), notify: func(Notice) {}}, &LiveOptions{})
+		root := testkit.Tree(t, map[string]string{"proc/self/mountinfo": "23 1 0:7 / /sys/fs/cgroup rw - cgroup2 none rw\n",
+			"sys/fs/cgroup/job/memory.events.local": fmt.Sprintf("oom %d\n", oom)})
+		x.limits.Root = root
+		x.start("")
+		t.Cleanup(x.close)
+		if err := os.Remove(filepath.Join(root, "proc/self/mountinfo")); err != nil {
+			t.Fatal(err)
+		}
+		x.admit(&proc.Process{PID: 7, Cgroup: "/job"}, false, time.Time{})
+		x.killed(7)
+		if got := x.cgroup(7); got != want {
+			t.Errorf("limits that ran out: %d; the victim is in %s, want %s", oom, got, want)
+		}
 	}
 }

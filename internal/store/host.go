@@ -23,7 +23,10 @@ func (v *saver) noteHost(t *tick.Tick) {
 	if h.since.IsZero() {
 		h.since = t.Started
 	}
-	h.sums.Add(t.HostSums)
+	for _, s := range t.HostSums {
+		s.Object = s.Named()
+		h.sums.Add([]tick.HostSum{s})
+	}
 }
 
 // hostSums writes a row for each sum once a window has elapsed.

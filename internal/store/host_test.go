@@ -23,6 +23,10 @@ func TestHostRows(t *testing.T) {
 		c.advance(time.Second)
 		x := k.Tick(seq+1, c.now, seq == 11)
 		x.Started = c.now.Add(-time.Duration(seq+1) * time.Second)
+		if seq >= 10 { // once at its limit
+			oom := tick.HostKey{Kind: tick.HostOOM, PID: 7, Object: tick.OOMObject("/job", seq == 11)}
+			x.HostSums = append(x.HostSums, tick.HostSum{HostKey: oom, Comm: "loader", Count: 1})
+		}
 		if err := db.Tick(x); err != nil {
 			t.Fatal(err)
 		}
@@ -37,6 +41,7 @@ func TestHostRows(t *testing.T) {
 		"2 ? 0 0 of the future  <nil> 0 <nil> <nil> <nil> <nil>",
 		"2 cpu-pressure 0 0   <nil> 0 <nil> 40000000 <nil> <nil>",
 		fmt.Sprint("2 disk-read 4821 0 vda python3 20 2 ", 23<<20, " 23000000 1572864 1572864"),
+		"2 oom-kill 7 0 /job loader 2 0 <nil> <nil> <nil> <nil>",
 		"2 signal 4821 711 SIGSTOP cron 2 0 <nil> <nil> <nil> <nil>",
 	}, "\n")
 	if got := testkit.Rows(t, path, query); got != want {

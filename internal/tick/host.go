@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
+	"strings"
 )
 
 // HostEvent is a kind of host event, from the kernel's programs or its files.
@@ -115,6 +116,35 @@ type HostKey struct {
 	PID    uint32 // 0: no process in particular, or processes beyond the limit
 	Sender uint32 // HostSignal: sender; 0: the kernel
 	Object string // "vda", "10.0.0.7:443", "/system.slice", "SIGKILL", "order-0"; empty: none, or unknown
+}
+
+// noLimit follows the cgroup in the object of a HostOOM if no memory limit was reached: the machine had no
+// memory left.
+const noLimit = " (no limit reached)"
+
+// OOMObject returns the object of a HostOOM: the cgroup of the killed process, and whether a memory limit of
+// it was reached.
+func OOMObject(cgroup string, atLimit bool) string {
+	if atLimit || cgroup == "/" { // the root has no limit
+		return cgroup
+	}
+	return cgroup + noLimit
+}
+
+// OOMCgroup returns the cgroup in the object of a HostOOM, "" if unknown, and whether a memory limit of it
+// was reached.
+func (k *HostKey) OOMCgroup() (cgroup string, atLimit bool) {
+	cgroup, machine := strings.CutSuffix(k.Object, noLimit)
+	return cgroup, !machine && cgroup != "" && cgroup != "/"
+}
+
+// Named returns the object as SQL and JSON have it: of a HostOOM, the cgroup alone.
+func (k *HostKey) Named() string {
+	if k.Kind == HostOOM {
+		cgroup, _ := k.OOMCgroup()
+		return cgroup
+	}
+	return k.Object
 }
 
 // HostSum sums up the events of a key: counts are exact.
