@@ -23,8 +23,7 @@ const volatile __u32 message_calls[2] = {}; /* recvmsg, sendmsg */
 /* The first and last 16 bytes of a buffer in user space. */
 struct text {
 	__u64 first[2];
-	__u64 last[2]; /* zero if the last buffer is shorter */
-	__u64 last_piece; /* the last buffer if it has 5 or 7 bytes, as the last chunk may */
+	__u64 last[2]; /* of a shorter last buffer: its bytes at the end, zeros before them */
 };
 
 struct vector {
@@ -61,11 +60,25 @@ static __always_inline bool find_buffers(struct vector *first, struct vector *la
 				    (void *)(list.at + (list.bytes - 1) * sizeof(*last)));
 }
 
+/* Moves the n bytes at the start of t->last to its end. */
+static __always_inline void align_last(struct text *t, __u32 n)
+{
+	__u32 bits = (16 - n) % 8 * 8;
+
+	if (n > 8) {
+		t->last[1] = t->last[1] << bits | t->last[0] >> (64 - bits);
+		t->last[0] <<= bits;
+	} else {
+		t->last[1] = t->last[0] << bits;
+		t->last[0] = 0;
+	}
+}
+
 /* Reads the ends of what the current system call transfers. */
 static __always_inline bool read_text(struct text *t, __u64 bytes)
 {
 	struct vector first, last;
-	__u32 head;
+	__u32 head, tail;
 
 	*t = (struct text){};
 	if (!find_buffers(&first, &last))
@@ -77,14 +90,11 @@ static __always_inline bool read_text(struct text *t, __u64 bytes)
 		head = sizeof(t->first);
 	if (bpf_probe_read_user(t->first, head, (void *)first.at))
 		return false;
-	if (last.bytes == 5)
-		bpf_probe_read_user(&t->last_piece, 5, (void *)last.at);
-	if (last.bytes == 7)
-		bpf_probe_read_user(&t->last_piece, 7, (void *)last.at);
-	if (last.bytes >= sizeof(t->last) &&
-	    bpf_probe_read_user(t->last, sizeof(t->last),
-				(void *)(last.at + last.bytes - sizeof(t->last))))
+	tail = last.bytes < sizeof(t->last) ? last.bytes : sizeof(t->last);
+	if (bpf_probe_read_user(t->last, tail, (void *)(last.at + last.bytes - tail)))
 		return false;
+	if (tail < sizeof(t->last))
+		align_last(t, tail);
 	return true;
 }
 
@@ -130,8 +140,13 @@ static __always_inline bool ends_head(const struct text *t)
 /* The text ends a response in chunks. */
 static __always_inline bool ends_chunks(const struct text *t)
 {
-	return t->last_piece == W_CHUNK || t->last_piece == W_END_CHUNK ||
-	       t->last[1] >> 8 == W_END_CHUNK;
+	return t->last[1] == W_CHUNK << 24 || t->last[1] >> 8 == W_END_CHUNK;
+}
+
+/* The text ends a chunk, or an event of a stream. */
+static __always_inline bool ends_piece(const struct text *t)
+{
+	return t->last[1] >> 48 == CRLF(0) || t->last[1] >> 48 == (C('\n', 0) | C('\n', 1));
 }
 
 /* The text ends a stream of OpenAI's protocol: "data: [DONE]", two ends of line, and a chunk's. */

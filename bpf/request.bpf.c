@@ -83,7 +83,7 @@ enum phase {
 struct connection {
 	struct record r;
 	__u32 phase;
-	__u32 pad;
+	__u32 streamed; /* the last piece ended a chunk or an event: the end will be seen */
 };
 
 /* Chat servers send a role just before the first token. What follows so soon is the same event. */
@@ -274,6 +274,8 @@ static __always_inline void sent(struct connection *c, struct sock *sk, __u32 by
 
 	if (!read_text(&t, bytes))
 		t = (struct text){};
+	last = ends_chunks(&t);
+	stream_end = ends_stream(&t);
 	if (c->phase == PHASE_REQUEST) {
 		if (!IS(t.first[0], 7, W_HTTP1)) {
 			c->phase = PHASE_UNKNOWN;
@@ -286,15 +288,12 @@ static __always_inline void sent(struct connection *c, struct sock *sk, __u32 by
 			return;
 		r->head_ns = now;
 		c->phase = PHASE_HEAD;
-		if (!ends_head(&t) || ends_chunks(&t)) {
+		if (!ends_head(&t) || last) {
 			c->phase = PHASE_BODY;
 			sent_body(r, now);
 		}
-		last = ends_chunks(&t);
 		r->last_ns = now;
 	} else {
-		last = ends_chunks(&t);
-		stream_end = ends_stream(&t);
 		if (!(last && bytes == 5) && !stream_end) {
 			sent_body(r, now);
 			r->last_ns = now;
@@ -305,6 +304,7 @@ static __always_inline void sent(struct connection *c, struct sock *sk, __u32 by
 	if (unread > r->unread)
 		r->unread = unread;
 	r->srtt_us = BPF_CORE_READ(tp, srtt_us) >> 3;
+	c->streamed = ends_piece(&t) && !stream_end;
 	if (last)
 		end(c, END_TOLD);
 }

@@ -14,10 +14,10 @@ import (
 )
 
 type RequestConnection struct {
-	_     structs.HostLayout
-	R     RequestRecord
-	Phase uint32
-	Pad   uint32
+	_        structs.HostLayout
+	R        RequestRecord
+	Phase    uint32
+	Streamed uint32
 }
 
 type RequestPhase uint32

@@ -29,9 +29,9 @@ type Requests struct {
 	detached bool
 }
 
-// The size of a response without chunks is not known: it counts as ended when nothing was sent for a
-// while. A stream may pause for long: before its first token if the server has much to do, and later if
-// its cache is full.
+// The size of a response without chunks is not known: it counts as ended when nothing was sent for
+// quiet. A stream may pause for longer: before its first token if the server has much to do, and later
+// if its cache is full. Its end is seen, so it only counts as ended after paused.
 const (
 	quiet  = 10 * time.Second
 	paused = 10 * time.Minute
@@ -155,7 +155,7 @@ func (r *Requests) takeQuiet(dst []tick.Request, now uint64, final bool) ([]tick
 				pause = quiet
 			}
 		case bpf.RequestPhasePHASE_BODY:
-			if c.R.Events < 2 {
+			if c.R.Events < 2 && c.Streamed == 0 {
 				pause = quiet
 			}
 		default:
