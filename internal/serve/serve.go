@@ -31,6 +31,8 @@ type Splitter struct {
 	pools   map[uint32]bool     // by first process: each thread may compute requests of its own
 	leads   map[uint32]lead     // by what threads belong to: see group
 	plans   map[uint32]bool     // PIDs of schedulers: they tell the processes with the GPUs what to compute
+	models  map[uint32]string   // of processes in root, by PID
+	exits   map[uint32]int64    // Unix ns: when processes in root ended, by PID
 	threads map[threadKey]*list // of processes in root
 	looked  int                 // ticks since the last look
 }
@@ -41,6 +43,7 @@ type threadKey struct{ pid, tid uint32 }
 type list struct {
 	steps  []step
 	works  int                           // number of all steps that launched something
+	exit   int64                         // Unix ns: when its process ended, 0: it lives
 	graphs bool                          // some of all steps launched a graph
 	sums   map[stepKey]*tick.EngineSteps // since the last tick
 	vague  bool                          // some step since then does not say whether it launched graphs without a record
@@ -104,6 +107,9 @@ func (s *Splitter) makeRoom(now int64) bool {
 	return len(s.threads) < mostThreads
 }
 
+// began returns the start of the first step that is kept.
+func (l *list) began() int64 { return l.steps[0].from }
+
 // last returns the end of the last step.
 func (l *list) last() int64 { return l.steps[len(l.steps)-1].to }
 
@@ -159,7 +165,7 @@ func (s *Splitter) Tick(t *tick.Tick) {
 	}
 	s.looked++
 	unknown := func(x tick.Request) bool { _, known := s.root[x.PID]; return !known }
-	if s.root == nil || s.looked >= lookAgain || slices.ContainsFunc(t.Requests, unknown) {
+	if s.root == nil || s.looked >= lookAgain || s.exited(t.Processes) || slices.ContainsFunc(t.Requests, unknown) {
 		s.look(t)
 	}
 	s.lead()
@@ -169,25 +175,50 @@ func (s *Splitter) Tick(t *tick.Tick) {
 	t.EngineSteps = s.sums(t.Time.UnixNano())
 }
 
+// exited notes when processes of servers ended. It reports whether one has ended since the last tick, or
+// a new process reuses the PID of one.
+func (s *Splitter) exited(processes []tick.Process) (changed bool) {
+	for i := range processes {
+		p := &processes[i]
+		if _, ok := s.root[p.PID]; !ok {
+			continue
+		}
+		_, known := s.exits[p.PID]
+		changed = changed || known == p.Ended.IsZero()
+		if p.Ended.IsZero() {
+			delete(s.exits, p.PID)
+		} else {
+			s.exits[p.PID] = p.Ended.UnixNano()
+		}
+	}
+	return changed
+}
+
 // look finds the processes of each server.
 func (s *Splitter) look(t *tick.Tick) {
 	all := append(slices.Clone(t.Processes), t.Others...)
 	engines := where.Engines(all)
 	before := s.root
-	s.looked, s.root, s.shared, s.plans, s.pools = 0, where.Roots(all, engines), map[uint32]bool{}, map[uint32]bool{}, map[uint32]bool{}
+	s.looked, s.root, s.exits = 0, where.Roots(all, engines), map[uint32]int64{}
+	s.shared, s.plans, s.pools = map[uint32]bool{}, map[uint32]bool{}, map[uint32]bool{}
+	s.models = map[uint32]string{}
 	models := map[uint32]string{}
 	for i := range all {
 		pid := all[i].PID
 		e, root := engines[pid], s.root[pid]
-		if root == 0 || !all[i].Ended.IsZero() {
+		if root == 0 {
+			continue
+		}
+		s.models[pid] = e.Model
+		if e.Data > tick.Numbered(1) {
+			s.shared[root] = true
+		}
+		if !all[i].Ended.IsZero() {
 			continue
 		}
 		if e.Role == where.RoleWorker && e.Model != "" {
 			models[root] = cmp.Or(models[root], e.Model)
 			s.shared[root] = s.shared[root] || e.Model != models[root]
-		}
-		if e.Data > tick.Numbered(1) {
-			s.shared[root] = true
 		}
 		if e.Role == where.RoleScheduler {
 			s.plans[pid] = true
@@ -209,6 +240,7 @@ func (s *Splitter) look(t *tick.Tick) {
 	for i := range t.Requests {
 		own(t.Requests[i].PID)
 	}
+	s.exited(t.Processes)
 	if s.threads == nil {
 		s.threads, s.leads = map[threadKey]*list{}, map[uint32]lead{}
 	}
@@ -219,70 +251,17 @@ func (s *Splitter) look(t *tick.Tick) {
 	}
 }
 
-// lead is the thread that computes a server's requests.
-type lead struct {
-	threadKey
-	*list
-	several bool  // others of its process may compute some of them, too
-	newest  int64 // Unix ns: end of the last step of any of the server's threads
-}
-
-// group returns what a thread belongs to: the first process of its server, or its own process if the
-// server has several engines.
-func (s *Splitter) group(k threadKey) uint32 {
-	if root := s.root[k.pid]; !s.shared[root] {
-		return root
-	}
-	return k.pid
-}
-
-// lead finds the thread that computes each server's requests: of its processes' threads, the one with
-// the most steps that launched something. With tensor parallelism, all do the same at the same time.
-func (s *Splitter) lead() {
-	clear(s.leads)
-	for k, l := range s.threads {
-		x := s.leads[s.group(k)]
-		x.newest = max(x.newest, l.last())
-		s.leads[s.group(k)] = x
-	}
-	for k, l := range s.threads {
-		if x := s.leads[s.group(k)]; l.last() >= x.newest-ended && l.ahead(k, &x) {
-			x.threadKey, x.list = k, l
-			s.leads[s.group(k)] = x
-		}
-	}
-	for k, l := range s.threads {
-		of := s.group(k)
-		x := s.leads[of]
-		if s.pools[of] && k.pid == x.pid && k != x.threadKey && l.last() >= x.newest-ended && l.works > 0 && 4*l.works >= x.works {
-			x.several = true
-			s.leads[of] = x
-		}
-	}
-}
-
-// ahead reports whether a thread has more steps that launched something than another one, or as many
-// and more steps.
-func (l *list) ahead(k threadKey, than *lead) bool {
-	return than.list == nil || cmp.Or(cmp.Compare(l.works, than.works), cmp.Compare(len(l.steps), len(than.steps)), cmp.Compare(than.pid, k.pid), cmp.Compare(than.tid, k.tid)) > 0
-}
-
-// engine returns the thread that computes a server's requests, and its steps. Without one, or if it may
-// be any of several, ok is false.
-func (s *Splitter) engine(server uint32) (x lead, ok bool) {
-	root := s.root[server]
-	x = s.leads[root]
-	return x, root != 0 && !s.shared[root] && !x.several && x.list != nil
-}
-
 func (s *Splitter) split(x *tick.Request) {
 	x.ToFirst, x.After, x.AtOnce, x.EnginePID, x.EngineTID, x.Split, x.TokenSteps = tick.RequestTime{}, tick.RequestTime{}, tick.RequestTime{}, 0, 0, false, 0
-	engine, ok := s.engine(x.PID)
-	if x.First < 0 || x.Whole < 0 || !ok || engine.steps[0].from > x.Arrived || x.Arrived < engine.until {
+	if x.First < 0 || x.Whole < 0 {
+		return
+	}
+	engine, ok := s.engine(x)
+	if !ok || engine.began() > x.Arrived || x.Arrived < engine.until {
 		return
 	}
 	whole, first, last := x.Arrived+int64(x.Whole), x.Arrived+int64(x.First), x.Arrived+int64(x.Last)
-	if engine.last() < whole {
+	if engine.last() < whole || engine.exit != 0 && engine.exit < x.EndTime() {
 		if x.Post {
 			s.looked = lookAgain // another process may be the engine now
 		}

@@ -209,7 +209,13 @@ func TestNotSplit(t *testing.T) {
 			t.Processes = []tick.Process{{PID: 10, Where: tick.Where{Cmdline: "ollama serve"}},
 				{PID: 11, PPID: 10, Where: tick.Where{Cmdline: "ollama runner --model a"}}, {PID: 12, PPID: 10, Where: tick.Where{Cmdline: "ollama runner --model b"}}}
 		}, request(0, 0, 30*ms, 30*ms)},
-		"a server with more than one such engine": {func(t *tick.Tick) { t.Processes[0].Cmdline += " -dp 2" }, request(0, 0, 30*ms, 30*ms)},
+		"a request before the end of one of two models": {func(t *tick.Tick) {
+			t.Processes = []tick.Process{{PID: 10, Where: tick.Where{Cmdline: "ollama serve"}},
+				{PID: 11, PPID: 10, Where: tick.Where{Cmdline: "ollama runner --model a"}},
+				{PID: 12, PPID: 10, Where: tick.Where{Cmdline: "ollama runner --model b"}, Ended: time.Unix(0, began+ms)}}
+		}, request(0, 0, 30*ms, 30*ms)},
+		"a request answered after the end of the engine": {func(t *tick.Tick) { t.Processes[1].Ended = time.Unix(0, began+30*ms) }, request(0, 0, 30*ms, 31*ms)},
+		"a server with more than one such engine":        {func(t *tick.Tick) { t.Processes[0].Cmdline += " -dp 2" }, request(0, 0, 30*ms, 30*ms)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var x Splitter
@@ -217,6 +223,7 @@ func TestNotSplit(t *testing.T) {
 			tt.change(first)
 			x.Tick(first)
 			x.Batch(steps(11, engine...))
+			x.Batch(steps(12, engine...))
 			now := served(tt.request)
 			tt.change(now)
 			x.Tick(now)
@@ -227,23 +234,40 @@ func TestNotSplit(t *testing.T) {
 	}
 }
 
-// After a request that the engine's steps do not cover, the next tick finds the server's new engine.
+// The new engine of a server is found after a request that the old engine's steps do not cover, and after
+// the end of the old engine's process. It computes the requests that arrive from then on, and the old one
+// those that ended before.
 func TestEngineReplaced(t *testing.T) {
-	var x Splitter
-	x.Tick(served())
-	x.Batch(steps(11, s{0, 10 * ms, true}))
-	x.Tick(served(request(11*ms, 0, 30*ms, 30*ms)))
-	replaced := func(requests ...tick.Request) *tick.Tick {
-		t := served(requests...)
-		t.Processes[1].PID = 12
-		return t
+	server := tick.Process{PID: 10, Where: tick.Where{Cmdline: "ollama serve"}}
+	runner := func(pid uint32, model string) tick.Process {
+		return tick.Process{PID: pid, PPID: 10, Where: tick.Where{Cmdline: "ollama runner --model " + model}}
 	}
-	x.Tick(replaced())
-	x.Batch(steps(12, s{0, 10 * ms, true}, s{0, 20 * ms, false}))
-	now := replaced(request(0, 0, 30*ms, 30*ms))
-	x.Tick(now)
-	if got := &now.Requests[0]; !got.Split || got.EnginePID != 12 {
-		t.Errorf("split: %v, by %d, want 12", got.Split, got.EnginePID)
+	over := runner(11, "a")
+	over.Ended = time.Unix(0, began+35*ms)
+	for name, tt := range map[string]struct {
+		before, after []tick.Process
+		uncovered     []tick.Request
+		request       tick.Request
+		by            uint32
+	}{
+		"after a request that is not covered": {[]tick.Process{server, runner(11, "a")}, []tick.Process{server, runner(12, "b")}, []tick.Request{request(31*ms, 0, 30*ms, 30*ms)}, request(40*ms, 0, 30*ms, 30*ms), 12},
+		"after the end of the old one":        {[]tick.Process{server, runner(11, "a")}, []tick.Process{server, over, runner(12, "b")}, nil, request(40*ms, 0, 30*ms, 30*ms), 12},
+		"reported after that end":             {[]tick.Process{server, runner(11, "a")}, []tick.Process{server, over, runner(12, "b")}, nil, request(0, 0, 30*ms, 30*ms), 11},
+		"both ran for a while":                {[]tick.Process{server, runner(11, "a"), runner(12, "b")}, []tick.Process{server, over, runner(12, "b")}, nil, request(40*ms, 0, 30*ms, 30*ms), 12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var x Splitter
+			x.Tick(&tick.Tick{Processes: tt.before})
+			x.Batch(steps(11, s{0, 10 * ms, true}, s{0, 10 * ms, true}, s{0, 10 * ms, false}))
+			x.Tick(&tick.Tick{Processes: tt.before, Requests: tt.uncovered})
+			x.Tick(&tick.Tick{Processes: tt.after})
+			x.Batch(steps(12, s{0, 40 * ms, true}, s{0, 30 * ms, false})[1:])
+			now := &tick.Tick{Processes: tt.after, Requests: []tick.Request{tt.request}}
+			x.Tick(now)
+			if got := &now.Requests[0]; !got.Split || got.EnginePID != tt.by {
+				t.Errorf("split: %v, by %d, want %d", got.Split, got.EnginePID, tt.by)
+			}
+		})
 	}
 }
 
