@@ -119,7 +119,11 @@ func (s *Server) frontShares() []float64 {
 // time in which the threads that it waited for were not kept from a CPU. If little is known of them,
 // the engine's own waits for a CPU stand for theirs.
 func (s *Server) idleIn(steps []step, requests []standing) (ns, withCPU float64) {
-	spans := merged(requests)
+	spans := make([]timeSpan, len(requests))
+	for i := range requests {
+		spans[i] = timeSpan{requests[i].from, requests[i].to}
+	}
+	spans = merged(spans)
 	var work, own struct{ done, kept float64 }
 	for i := range steps {
 		p := &steps[i]
@@ -141,16 +145,16 @@ func (s *Server) idleIn(steps []step, requests []standing) (ns, withCPU float64)
 // timeSpan is a time range in Unix ns.
 type timeSpan struct{ from, to int64 }
 
-// merged returns when at least one request waited: ranges in order, which do not overlap.
-func merged(requests []standing) (out []timeSpan) {
-	slices.SortFunc(requests, func(a, b standing) int { return cmp.Compare(a.from, b.from) })
-	for i := range requests {
-		x := &requests[i]
+// merged returns the union of time ranges, which it overwrites: ranges in order, which do not overlap.
+func merged(spans []timeSpan) []timeSpan {
+	slices.SortFunc(spans, func(a, b timeSpan) int { return cmp.Compare(a.from, b.from) })
+	out := spans[:0]
+	for _, x := range spans {
 		if n := len(out); n > 0 && x.from <= out[n-1].to {
 			out[n-1].to = max(out[n-1].to, x.to)
 			continue
 		}
-		out = append(out, timeSpan{x.from, x.to})
+		out = append(out, x)
 	}
 	return out
 }

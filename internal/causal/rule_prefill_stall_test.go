@@ -25,6 +25,7 @@ type served struct {
 	thinned int64
 	level   string // that thins them; "": records-thin
 	known   bool   // steps say whether they launched graphs: requests are divided all the same
+	idle    int64  // seconds after the last step
 }
 
 const (
@@ -54,13 +55,13 @@ func (s *served) request(peer string, arrived, first, last int64, bytes uint64) 
 	return &s.requests[len(s.requests)-1]
 }
 
-// chains returns the chains of a rule after the last second.
+// chains returns the chains of a rule in the last second.
 func (s *served) chains(rule string) (out []tick.Chain) {
 	e := New(0)
 	steps := s.steps
 	processes := []tick.Process{{PID: engineTID}}
 	var chains []tick.Chain
-	for second := servedFrom / 1e9; second <= s.at/1e9+1; second++ {
+	for second := servedFrom / 1e9; second <= s.at/1e9+1+s.idle; second++ {
 		t := tick.Tick{Time: time.Unix(second, 0), Window: time.Second, Processes: processes, Breakdowns: s.breakdowns}
 		if s.thinned != 0 && second*1e9 >= s.thinned {
 			t.Overhead.Shed = []string{cmp.Or(s.level, "records-thin")}
@@ -159,6 +160,7 @@ func TestResponseAtOnce(t *testing.T) {
 		ToFirst: tick.RequestTime{Idle: 12 * ms, Own: 20 * ms, Tokens: 67 * ms, Deliver: ms},
 		AtOnce:  tick.RequestTime{Idle: 2 * ms, Tokens: 60 * ms, Deliver: ms}}, 1}
 	s := Server{Requests: []Request{r}}
+	s.notePrompts(s.Requests)
 	times := s.times()
 	for at, want := range map[time.Duration]float64{10 * ms: 0, 40 * ms: 1, 80 * ms: 1, 100 * ms: 0} { // step of 10 ms
 		p := step{sample: sample{record: &record{from: servedFrom + int64(at), length: int64(10 * ms)}}}

@@ -19,6 +19,13 @@ type Server struct {
 	Engine   uint32           // TID of the thread that computes them; 0: unknown
 	Requests []Request        // answered, by time of their tick
 	Reads    []tick.Inference // of the metrics of one of the processes, oldest first, without failed ones
+
+	// When its engine computed prompts, of all answered requests and not only of a sample: the ends of
+	// such steps, and times until the first byte of requests that the engine's steps do not divide.
+	// For want of records of launches, it is unknown which step computed such a request. Both are in
+	// order, without overlaps, and kept as long as the engine's steps.
+	prompts   []int64 // Unix ns
+	undivided []timeSpan
 }
 
 // Request is an answered request with a body, and how many it represents.
@@ -52,6 +59,7 @@ func (e *Engine) noteRequests(t *tick.Tick) {
 		}
 	}
 	for s, list := range add {
+		s.notePrompts(list)
 		s.Requests = append(s.Requests, sampled(list)...)
 	}
 	for i := range t.Inference {
@@ -61,8 +69,11 @@ func (e *Engine) noteRequests(t *tick.Tick) {
 		}
 	}
 	old := t.Time.UnixNano() - windowSeconds*1e9
+	oldStep := old - 2*windowSeconds*1e9 // see [Engine.forget]
 	for pid, s := range e.servers {
 		s.Requests = slices.DeleteFunc(s.Requests, func(x Request) bool { return x.EndTime() < old })
+		s.prompts = slices.DeleteFunc(s.prompts, func(x int64) bool { return x < oldStep })
+		s.undivided = slices.DeleteFunc(s.undivided, func(x timeSpan) bool { return x.to < oldStep })
 		s.Reads = slices.DeleteFunc(s.Reads, func(x tick.Inference) bool { return x.Time.UnixNano() < old })
 		if !slices.ContainsFunc(s.Requests, func(x Request) bool { return x.PID == pid }) {
 			delete(e.servers, pid)
@@ -112,7 +123,20 @@ func (e *Engine) serve(pid, engine uint32) {
 	s.Engine = cmp.Or(engine, s.Engine)
 }
 
-// take takes a process's requests over from another server.
+// notePrompts notes when the engine computed the prompts of requests.
+func (s *Server) notePrompts(requests []Request) {
+	for i := range requests {
+		if r := &requests[i]; r.Split {
+			s.prompts = append(s.prompts, r.prompted())
+		} else {
+			s.undivided = append(s.undivided, timeSpan{r.Arrived, r.First()})
+		}
+	}
+	slices.Sort(s.prompts)
+	s.prompts, s.undivided = slices.Compact(s.prompts), merged(s.undivided)
+}
+
+// take takes a process's requests over from another server, and all prompts: whose they are is not kept.
 func (s *Server) take(from *Server, pid uint32) {
 	of := func(x Request) bool { return x.PID == pid }
 	for i := range from.Requests {
@@ -121,6 +145,8 @@ func (s *Server) take(from *Server, pid uint32) {
 		}
 	}
 	from.Requests = slices.DeleteFunc(from.Requests, of)
+	s.prompts, s.undivided = append(s.prompts, from.prompts...), append(s.undivided, from.undivided...)
+	s.notePrompts(nil)
 	slices.SortStableFunc(s.Requests, func(a, b Request) int { return cmp.Compare(a.EndTime(), b.EndTime()) })
 }
 

@@ -12,8 +12,8 @@ import (
 // requestTimes count a server's requests at any time. Requests without a response yet are missing.
 type requestTimes struct {
 	arrived, first, ended counter    // first: see Request.running
-	prompts               []int64    // Unix ns: ends of the steps that computed a request's prompt
-	undivided             []timeSpan // times until the first byte that the engine's steps do not divide
+	prompts               []int64    // see Server
+	undivided             []timeSpan // see Server
 }
 
 // counter counts events up to a time.
@@ -27,13 +27,7 @@ func (s *Server) times() (x requestTimes) {
 	x.arrived = s.count(func(r *Request) int64 { return r.Arrived })
 	x.first = s.count((*Request).running)
 	x.ended = s.count(func(r *Request) int64 { return r.EndTime() })
-	for i := range s.Requests {
-		if r := &s.Requests[i]; r.Split {
-			x.prompts = append(x.prompts, r.prompted())
-		}
-	}
-	slices.Sort(x.prompts)
-	x.undivided = s.undivided()
+	x.prompts, x.undivided = s.prompts, s.undivided
 	return x
 }
 
@@ -61,18 +55,6 @@ func (s *Server) usualTime() int64 {
 		took[i] = weighted{r.EndTime() - r.Arrived, r.Weight}
 	}
 	return quantile(took, 0.9)
-}
-
-// undivided returns when requests waited for their first byte that the engine's steps do not divide:
-// for want of records of launches, it is unknown which step computed which request.
-func (s *Server) undivided() []timeSpan {
-	var list []standing
-	for i := range s.Requests {
-		if r := &s.Requests[i]; !r.Split {
-			list = append(list, standing{from: r.Arrived, to: r.First()})
-		}
-	}
-	return merged(list)
 }
 
 // unknownLoss returns what a finding may have lost besides, ns: what undivided requests since its
