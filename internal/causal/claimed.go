@@ -22,7 +22,8 @@ type tally struct {
 	first, last    *step // slow steps, by time
 	worst          *step
 	worstLost      int64
-	spread         losses
+	seconds        losses
+	spread         bins
 }
 
 // verdict has the totals of a thread's steps.
@@ -123,7 +124,8 @@ func (e *Engine) tally(v *verdict, x *step) {
 		y.min += x.weight * lo
 		y.max += x.weight * hi
 		y.by[g.cause] += x.weight * lost
-		y.spread.add(x.to(), x.weight*lost)
+		y.seconds.add(x.to(), x.weight*lost)
+		y.spread.add(x.from, x.to(), x.weight*lost)
 		if !e.before(x, i, rule, c.group) {
 			y.slow += x.weight
 			more := max(x.length-x.normal, x.lost)
@@ -211,8 +213,11 @@ func (y *tally) add(o *tally, count float64) {
 	for c, ns := range o.by {
 		y.by[c] += ns
 	}
-	for i, ns := range o.spread {
-		y.spread[i] += ns
+	for i, ns := range o.seconds {
+		y.seconds[i] += ns
+	}
+	for _, x := range o.spread {
+		y.spread.put(x)
 	}
 	y.see(o.first, 0)
 	y.see(o.last, 0)
@@ -317,9 +322,10 @@ func (w *Window) finding(v *verdict, y *tally) Finding {
 		P50: p50, P99: p99, Without: without,
 		Severity: severity(lost, float64(v.span)), Confidence: confidence(y), Baseline: e.baselineText(r, y),
 		Culprits: e.culprits(v, y), Timeline: e.timeline(v, y),
-		excess: int64(max(v.excess, y.lost)), ruledOut: e.ruledOut(v, y), spread: v.spread(y), peak: y.peak(), judged: true,
+		excess: int64(max(v.excess, y.lost)), ruledOut: e.ruledOut(v, y), spread: y.spread, peak: y.peak(), judged: true,
 	}
 	x.assign(r)
+	x.spread = w.whole(&x)
 	x.Min, x.Max = r.interval(y.min, lost, y.max, v.span)
 	e.weaken(&x, v.unknown(taking(r.Sees|r.Dims)), w.Now())
 	return x

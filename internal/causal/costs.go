@@ -58,6 +58,7 @@ type cost struct {
 	freed          float64 // of the steps: with freed memory
 	compared       bool    // with steps of other kinds
 	base           int64
+	spread         bins  // of lost
 	without        int64 // p99 of all steps without this loss, ns
 }
 
@@ -264,6 +265,7 @@ func (y *cost) add(x *step, u use, from *peers, others int64, kind *stepKind) in
 }
 
 func (y *cost) see(x *step, u use, lost int64) {
+	y.spread.add(x.from, x.to(), x.weight*float64(lost))
 	y.own += x.weight * float64(u.ns)
 	y.length += x.weight * float64(x.length)
 	y.calls += x.weight * float64(u.calls)
@@ -288,8 +290,9 @@ func (y *cost) finding(what string) Finding {
 		PID: y.pid, TID: y.tid, From: y.first, To: y.last, Window: y.span(),
 		Lost: int64(y.lost), Min: int64(min(y.min, y.lost)), Max: int64(max(y.max, y.lost)), Steps: int(y.all + 0.5), Slow: int(y.steps + 0.5),
 		P50: y.p50, P99: y.p99, Without: y.without, Confidence: 0.9, Baseline: "steps of this run without it",
-		Culprits: []tick.Culprit{{What: what, Lost: time.Duration(y.lost)}},
+		Culprits: []tick.Culprit{{What: what, Lost: time.Duration(y.lost)}}, spread: y.spread,
 	}
+	x.fitSpread()
 	if y.worst.record != nil {
 		x.Timeline = append(x.Timeline, moment(y.worst.from, "CUDA", "a step of %s", span(y.worst.length)))
 	}

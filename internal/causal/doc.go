@@ -35,8 +35,8 @@
 //     its loss, and its confidence.
 //  8. Merge findings of one cause under two names, and drop those that another finding
 //     describes more exactly (merge.go).
-//  9. Report the rest as chains (chain.go, text.go), and keep each until five minutes after its
-//     last slow step. While all of a chain's steps are in the window, it is judged anew.
+//  9. Report the rest as chains (report.go, chain.go, text.go), and keep each until five minutes
+//     after its last slow step. While all of a chain's steps are in the window, it is judged anew.
 //
 // # A rule
 //

@@ -6,9 +6,6 @@ import (
 	"ingero/pkg/events"
 )
 
-// maxChains bounds the chains below HIGH.
-const maxChains = 256
-
 // Engine finds causes. It is not safe for concurrent use.
 type Engine struct {
 	agent     uint32
@@ -17,7 +14,7 @@ type Engine struct {
 	quota     quotas // steps kept per second and series
 	ticks     uint64
 	have      Needs
-	kept      map[string]*tick.Chain // by ID
+	kept      map[string]*kept // chains, by ID
 	histories map[uint32]*ProcessHistory
 	servers   map[uint32]*Server // by PID
 	host      []HostSample       // host events of the last minute, oldest first
@@ -34,7 +31,7 @@ type Engine struct {
 func New(agentPID uint32) *Engine {
 	return &Engine{
 		agent: agentPID, series: map[uint32]*series{}, causes: newCauses(),
-		quota: quotaOf(maxRecords), kept: map[string]*tick.Chain{}, histories: map[uint32]*ProcessHistory{},
+		quota: quotaOf(maxRecords), kept: map[string]*kept{}, histories: map[uint32]*ProcessHistory{},
 		servers: map[uint32]*Server{},
 	}
 }
@@ -210,33 +207,6 @@ func (e *Engine) Tick(t *tick.Tick) ([]tick.Chain, []tick.BlindSpot) {
 	return chains, e.blindSpots()
 }
 
-// reportChains returns the chains of the findings, and earlier chains that are still kept.
-func (e *Engine) reportChains(found []*Finding, t *tick.Tick) []tick.Chain {
-	again := map[string]bool{}
-	for _, x := range found {
-		again[x.id] = true
-		c := e.chain(x, t)
-		old := e.kept[c.ID]
-		if old == nil && len(e.kept) >= maxChains && c.Severity < tick.High {
-			continue // a chain that makes room would count as revised
-		}
-		if !c.Over(t.Time) && (old == nil || c.To.After(old.To) || e.sees(old)) {
-			e.kept[c.ID] = c
-		}
-	}
-	for id, c := range e.kept {
-		if c.Over(t.Time) || !again[id] && e.sees(c) {
-			delete(e.kept, id)
-		}
-	}
-	chains := make([]tick.Chain, 0, len(e.kept))
-	for _, c := range e.kept {
-		chains = append(chains, *c)
-	}
-	tick.SortChains(chains)
-	return chains
-}
-
 // noteInputs records which inputs a tick contains.
 func (e *Engine) noteInputs(t *tick.Tick) {
 	for _, x := range []struct {
@@ -248,13 +218,6 @@ func (e *Engine) noteInputs(t *tick.Tick) {
 			e.have |= x.need
 		}
 	}
-}
-
-// sees reports whether all steps of a chain are still in the window. If they are and the chain is
-// not found again, it was judged on too little data.
-func (e *Engine) sees(c *tick.Chain) bool {
-	s := e.series[c.TID]
-	return s != nil && s.pid == c.PID && c.From.Unix() > s.newest-windowSeconds
 }
 
 // forget drops threads and culprits that have left the window. A thread that hangs in a collective stays.

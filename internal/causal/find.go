@@ -27,7 +27,7 @@ type Finding struct {
 	// Filled by the engine.
 	excess   int64 // ns
 	ruledOut []string
-	spread   []tick.Loss
+	spread   bins    // of Lost; a rule that adds up steps fills it
 	peak     float64 // ns: see [tally.peak]
 	rule     *Rule
 	id       string // of the chain

@@ -49,7 +49,7 @@ func (w *Window) judge(r *Rule, x *Finding) bool {
 		x.Confidence = 1
 	}
 	x.Min, x.Max = r.interval(float64(x.Min), float64(x.Lost), float64(x.Max), x.Window)
-	x.excess, x.judged = x.Lost, true
+	x.excess, x.judged, x.spread = x.Lost, true, w.whole(x)
 	w.e.weaken(x, x.unknown, w.Now())
 	return true
 }

@@ -58,6 +58,7 @@ func bursts(w *Window, pid uint32) (x Finding, ok bool) {
 			continue
 		}
 		x.cover(s.from, s.to())
+		x.spread.add(s.from, s.to(), s.weight*float64(s.length-normal))
 		x.Op = s.op
 		starts = append(starts, s.from)
 		slow += s.weight

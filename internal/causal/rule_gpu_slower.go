@@ -47,8 +47,8 @@ const (
 type shift struct {
 	pid, tid       uint32
 	op             events.Op
-	from, to       int64
-	lost           int64
+	from, to, lost int64
+	spread         bins // of lost
 	steps, slow    float64
 	before, during int64 // ns: GPU time of a step
 	unsure         float64
@@ -155,7 +155,7 @@ func copied(s *Second) (bytes uint64) {
 func (s *shift) finding(w *Window) Finding {
 	slack := int64(s.unsure*float64(s.lost)) + s.lost/20
 	x := Finding{
-		PID: s.pid, TID: s.tid, Op: s.op, From: s.from, To: s.to, Lost: s.lost, Min: s.lost - slack, Max: s.lost + slack,
+		PID: s.pid, TID: s.tid, Op: s.op, From: s.from, To: s.to, Lost: s.lost, spread: s.spread, Min: s.lost - slack, Max: s.lost + slack,
 		Steps: int(s.steps + 0.5), Slow: int(s.slow + 0.5), Confidence: 0.9 - min(s.unsure, 0.5),
 		Baseline: fmt.Sprintf("earlier steps; the GPU took %s for each", span(s.before)),
 		Timeline: []tick.Moment{moment(s.from, "GPU", "from here on, the GPU takes %s for a step; before: %s", span(s.during), span(s.before))},
@@ -356,10 +356,10 @@ func shiftIn(list []*step, base []bin, from, to int64) shift {
 		}
 		s.op, s.from, s.to = x.op, min(s.from, x.from), max(s.to, x.to())
 		s.ranks = s.ranks || x.marks&ledger.MarkCollective != 0
-		s.lost += int64(x.weight * float64(more))
+		s.spread.add(x.from, x.to(), x.weight*float64(more))
 		s.slow += x.weight
 	}
-	s.unsure = min(float64(off)/float64(max(s.during-s.before, 1)), 0.5)
+	s.lost, s.unsure = s.spread.sum(), min(float64(off)/float64(max(s.during-s.before, 1)), 0.5)
 	return s
 }
 

@@ -45,6 +45,7 @@ func (w *Window) reclaimedBy(b *ProcessHistory, kind tick.HostEvent) Finding {
 		x.To = h.To
 		ticks = append(ticks, span64{h.From, h.To})
 		x.Lost += int64(h.NS)
+		x.spread.add(h.From, h.To, float64(h.NS))
 		count += h.Count
 	}
 	if x.Lost == 0 {
@@ -58,6 +59,7 @@ func (w *Window) reclaimedBy(b *ProcessHistory, kind tick.HostEvent) Finding {
 	if more, ok := longer(steps, reclaims); ok {
 		x.Lost = min(x.Lost, more) // another thread may have reclaimed, or while the GPU had work
 	}
+	x.fitSpread()
 	x.TID, x.Min, x.Max, x.onCPU = tid, x.Lost/2, x.Lost*5/4, true
 	for i := range steps {
 		x.Steps += int(steps[i].weight + 0.5)

@@ -122,6 +122,7 @@ func (w *Window) lostTo(pid uint32, who lateRank) (x Finding, ok bool) {
 		}
 		slow, lost = slow+w.weight, lost+w.weight*float64(w.lost)
 		x.cover(w.from, w.to())
+		x.spread.add(w.from, w.to(), w.weight*float64(w.lost))
 		x.Op = w.op
 		if worst == nil || w.lost > worst.lost {
 			worst = w

@@ -51,6 +51,7 @@ func (w *Window) stalledByPrompts(s *Server, steps []step) (x Finding, ok bool) 
 		clients.add(p.to(), lost)
 		x.span(from, p.to(), p.weight)
 		x.Lost += int64(lost)
+		x.spread.add(from, p.to(), lost)
 	}
 	if x.Slow == 0 {
 		return x, false

@@ -85,6 +85,10 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
+// sumsOnly are the rules about one event, or about requests. The others add up steps, which are in
+// the loss by time.
+var sumsOnly = []string{"xid", "nccl-missing", "nccl-dead", "oom-kill", "cold-start", "graph-warmup", "device-assert", "version-mismatch", "kv-preemption", "slow-client", "frontend-slow"}
+
 // check plays the scenario, checks what it expects, and returns the chains.
 func (sc *scenario) check(t *testing.T) []tick.Chain {
 	t.Helper()
@@ -92,6 +96,9 @@ func (sc *scenario) check(t *testing.T) []tick.Chain {
 	for i := range got {
 		if c := &got[i]; c.LostMin > c.Lost || c.Lost > c.LostMax || c.LostMax > c.Window {
 			t.Errorf("%s lost %v, %v to %v, of %v", c.Rule, c.Lost, c.LostMin, c.LostMax, c.Window)
+		}
+		if sum := time.Duration(bins(got[i].Spread).sum()); sum > got[i].Lost+time.Millisecond || sum == 0 && got[i].Lost > 0 && !slices.Contains(sumsOnly, got[i].Rule) {
+			t.Errorf("%s lost %v, by time %v", got[i].Rule, got[i].Lost, sum)
 		}
 	}
 	for _, x := range sc.expect {

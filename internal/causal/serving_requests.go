@@ -186,6 +186,7 @@ func (x *Finding) charge(p *step, least, lost, most int64) {
 	sum(&x.Lost, lost)
 	sum(&x.Max, max(lost, most))
 	x.cover(p.to()-p.busy(), p.to())
+	x.spread.add(p.to()-p.busy(), p.to(), p.weight*float64(max(lost, 0)))
 }
 
 // servedOr returns a Find that runs served for each server whose engine is known, and other for all

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"ingero/internal/stats"
 	"ingero/internal/tick"
 )
 
@@ -22,12 +23,6 @@ type losses [(windowSeconds/spreadSeconds + 2) * spreadSeconds]float64
 // add adds a loss of a step that ended at a time.
 func (l *losses) add(ns int64, lost float64) { l[ns/int64(time.Second)%int64(len(l))] += lost }
 
-// bin returns the loss in the bin of [tick.SpreadStep] that a time lies in.
-func (l *losses) bin(ns int64) float64 {
-	first := int(ns / int64(tick.SpreadStep) % int64(len(l)/spreadSeconds))
-	return l.sum(first*spreadSeconds, spreadSeconds)
-}
-
 // sum returns the loss in n successive seconds from index first on.
 func (l *losses) sum(first, n int) (sum float64) {
 	for i := range n {
@@ -38,8 +33,8 @@ func (l *losses) sum(first, n int) (sum float64) {
 
 // burst returns the largest loss in two successive bins.
 func (y *tally) burst() (most float64) {
-	for first := 0; first < len(y.spread); first += spreadSeconds {
-		most = max(most, y.spread.sum(first, 2*spreadSeconds))
+	for first := 0; first < len(y.seconds); first += spreadSeconds {
+		most = max(most, y.seconds.sum(first, 2*spreadSeconds))
 	}
 	return most
 }
@@ -50,49 +45,93 @@ func (y *tally) peak() (most float64) {
 	if y.worst.length > peakSeconds*int64(time.Second) {
 		return 0
 	}
-	for first := range y.spread {
-		most = max(most, y.spread.sum(first, peakSeconds))
+	for first := range y.seconds {
+		most = max(most, y.seconds.sum(first, peakSeconds))
 	}
 	return most
 }
 
-// spread returns what a cause cost by time, for bins that lie completely in the window. It returns
-// nil if the worst step is longer than a bin.
-func (v *verdict) spread(y *tally) (out []tick.Loss) {
-	if y.worst.length > int64(tick.SpreadStep) {
+// bins is a loss by bin of [tick.SpreadStep], in order of time. It is nil if only the sum is known.
+type bins []tick.Loss
+
+// add adds the loss of a step, ns: evenly to the bins that begin in the step, or else to the bin in which it
+// lies. So no earlier step of the thread has a loss in a bin that begins after a step's start.
+func (b *bins) add(from, to int64, lost float64) {
+	const step = int64(tick.SpreadStep)
+	last := stats.Floor(to, step)
+	first := min(stats.Floor(from, step)+step, last)
+	each := time.Duration(lost / float64((last-first)/step+1))
+	for at := first; at <= last; at += step {
+		b.put(tick.Loss{Start: at, Lost: each})
+	}
+}
+
+func (b *bins) put(x tick.Loss) {
+	i, ok := b.find(x.Start)
+	if !ok {
+		*b = slices.Insert(*b, i, tick.Loss{Start: x.Start})
+	}
+	(*b)[i].Lost += x.Lost
+}
+
+func (b *bins) find(start int64) (int, bool) {
+	return slices.BinarySearchFunc(*b, start, func(x tick.Loss, start int64) int { return cmp.Compare(x.Start, start) })
+}
+
+func (b bins) sum() (ns int64) {
+	for _, x := range b {
+		ns += int64(x.Lost)
+	}
+	return ns
+}
+
+// whole returns the bins of a finding for which no step has left the window: those that begin in the
+// window, or after the start of the finding's first step.
+func (w *Window) whole(x *Finding) (out bins) {
+	if len(x.spread) == 0 {
 		return nil
 	}
+	seen := w.Now() - windowSeconds*1e9
+	if s := w.e.series[x.TID]; s != nil {
+		seen = max(seen, (s.newest-windowSeconds+1)*1e9)
+	}
 	const step = int64(tick.SpreadStep)
-	seen := (v.s.newest - windowSeconds + 1) * int64(time.Second)
-	for at := y.first.from / step * step; at < y.last.to()+1; at += step {
-		if at >= seen {
-			out = append(out, tick.Loss{Start: at, Lost: time.Duration(y.spread.bin(at))})
+	for at := stats.Floor(x.From, step); at <= x.To; at += step {
+		if at <= x.From && at < seen {
+			continue
 		}
+		l := tick.Loss{Start: at}
+		if i, ok := x.spread.find(at); ok {
+			l.Lost = x.spread[i].Lost
+		}
+		out = append(out, l)
 	}
 	return out
 }
 
 // spreadBoth adds up two losses by time, if both are known.
-func spreadBoth(a, b []tick.Loss) []tick.Loss {
+func spreadBoth(a, b bins) bins {
 	if len(a) == 0 || len(b) == 0 {
 		return nil
 	}
 	out := slices.Clone(a)
 	for _, x := range b {
-		if i := slices.IndexFunc(out, func(o tick.Loss) bool { return o.Start == x.Start }); i >= 0 {
-			out[i].Lost += x.Lost
-			continue
-		}
-		out = append(out, x)
+		out.put(x)
 	}
-	slices.SortFunc(out, func(a, b tick.Loss) int { return cmp.Compare(a.Start, b.Start) })
 	return out
 }
 
-// scaleSpread scales the loss by time. It has whole intervals only, so its sum may be less than the loss.
+// scaleSpread scales the loss by time. It has whole bins only, so its sum may be less than the loss.
 func (x *Finding) scaleSpread(times float64) {
 	x.spread = slices.Clone(x.spread)
 	for i := range x.spread {
 		x.spread[i].Lost = time.Duration(times * float64(x.spread[i].Lost))
+	}
+}
+
+// fitSpread scales the loss by time to the loss.
+func (x *Finding) fitSpread() {
+	if sum := x.spread.sum(); sum > 0 {
+		x.scaleSpread(float64(x.Lost) / float64(sum))
 	}
 }

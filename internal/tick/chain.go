@@ -83,8 +83,8 @@ type Chain struct {
 	StepP50, StepP99, Without time.Duration
 	OpP50, OpP99              time.Duration
 
-	// Spread is Lost by time, on multiples of [SpreadStep], from From to To, for bins that are
-	// still completely in the window. Empty: only the sum is known.
+	// Spread is Lost by time, on multiples of [SpreadStep], from From to To, for bins of which no loss
+	// has left the window. Empty: only the sum is known.
 	Spread []Loss
 
 	Culprits []Culprit // the largest share first
