@@ -24,6 +24,7 @@ type tally struct {
 	worstLost      int64
 	seconds        losses
 	spread         bins
+	merged         []string // groups of other causes
 }
 
 // verdict has the totals of a thread's steps.
@@ -219,6 +220,7 @@ func (y *tally) add(o *tally, count float64) {
 	for _, x := range o.spread {
 		y.spread.put(x)
 	}
+	y.merged = append(append(y.merged, o.group), o.merged...)
 	y.see(o.first, 0)
 	y.see(o.last, 0)
 	y.see(o.worst, o.worstLost)
@@ -326,6 +328,9 @@ func (w *Window) finding(v *verdict, y *tally) Finding {
 	}
 	x.assign(r)
 	x.spread = w.whole(&x)
+	for _, group := range y.merged {
+		x.parts = append(x.parts, chainID(x.PID, r.Name, group))
+	}
 	x.Min, x.Max = r.interval(y.min, lost, y.max, v.span)
 	e.weaken(&x, v.unknown(taking(r.Sees|r.Dims)), w.Now())
 	return x

@@ -37,6 +37,7 @@
 //     describes more exactly (merge.go).
 //  9. Report the rest as chains (report.go, chain.go, text.go), and keep each until five minutes
 //     after its last slow step. While all of a chain's steps are in the window, it is judged anew.
+//     A chain whose loss another one explains from now on ends where that one begins (report.go).
 //
 // # A rule
 //

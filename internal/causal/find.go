@@ -32,9 +32,12 @@ type Finding struct {
 	rule     *Rule
 	id       string // of the chain
 	judged   bool
-	taken    bool    // taken over from another rule
-	onCPU    bool    // what caused the waits also costs the victim CPU time, less than they take
-	unknown  float64 // ns: what it may have lost besides, where its inputs were shed
+	taken    bool     // taken over from another rule
+	onCPU    bool     // what caused the waits also costs the victim CPU time, less than they take
+	unknown  float64  // ns: what it may have lost besides, where its inputs were shed
+	took     string   // ID of the finding that it took over
+	instead  []string // IDs of findings that had all of its loss: taken over, or left out
+	parts    []string // IDs of findings with a part of its loss: merged
 }
 
 // assign gives a finding to a rule.
@@ -114,7 +117,7 @@ func takeOver(names []string, take func(w *Window, x *Finding) bool) func(*Windo
 					rest = append(rest, x)
 					continue
 				}
-				x.Group, x.taken = x.id, true
+				x.Group, x.taken, x.took, x.instead = x.id, true, x.id, append(x.instead, x.id)
 				out = append(out, *x)
 			}
 			w.found[ruleNamed(name)] = rest

@@ -24,6 +24,7 @@ func merge(found []*Finding) (out []*Finding) {
 		o.Confidence = min(o.Confidence+x.Confidence, 1)
 		o.excess = max(o.excess, x.excess, o.Lost)
 		o.spread = spreadBoth(o.spread, x.spread)
+		o.parts = append(append(append(o.parts, x.id), x.instead...), x.parts...)
 		o.From, o.To = min(o.From, x.From), max(o.To, x.To)
 		o.Culprits = slices.Clone(o.Culprits)
 		o.Culprits[0].Lost += x.Culprits[0].Lost
@@ -41,14 +42,32 @@ func alike(o, x *Finding) bool {
 	return a.Thread.PID == b.Thread.PID && (a.Thread.PID != 0 || a.What == b.What)
 }
 
-// leaveOut drops findings that another one describes more exactly: see Rule.Instead.
+// leaveOut drops findings that another one describes more exactly: see Rule.Instead. A dropped finding is
+// noted in all findings that are left and drop it, also through another dropped one.
 func leaveOut(found []*Finding) []*Finding {
 	all := slices.Clone(found)
-	return slices.DeleteFunc(found, func(x *Finding) bool {
-		return slices.ContainsFunc(all, func(o *Finding) bool {
-			return o.PID == x.PID && slices.Contains(o.rule.Instead, x.rule.Name) && x.From <= o.To && o.From <= x.To && mayBe(o, x)
-		})
+	found = slices.DeleteFunc(found, func(x *Finding) bool {
+		return slices.ContainsFunc(all, func(o *Finding) bool { return o.drops(x) })
 	})
+	for _, o := range found {
+		noted := []*Finding{o}
+		for i := 0; i < len(noted); i++ {
+			for _, x := range all {
+				if !noted[i].drops(x) || slices.Contains(noted, x) {
+					continue
+				}
+				noted = append(noted, x)
+				o.instead = append(append(o.instead, x.id), x.instead...)
+				o.parts = append(o.parts, x.parts...)
+			}
+		}
+	}
+	return found
+}
+
+// drops reports whether a finding describes the loss of another one more exactly.
+func (x *Finding) drops(o *Finding) bool {
+	return x.PID == o.PID && slices.Contains(x.rule.Instead, o.rule.Name) && o.From <= x.To && x.From <= o.To && mayBe(x, o)
 }
 
 // mayBe reports whether one finding may be the same loss as another one that describes it less exactly.

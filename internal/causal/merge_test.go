@@ -120,6 +120,14 @@ func TestLeaveOut(t *testing.T) {
 			t.Errorf("%s: %d findings are left, want %d", name, len(got), tt.left)
 		}
 	}
+	pressure, leak, lock := at(&kvCachePressure, malloc, 3, 0, 60), at(&memoryLeak, 0, 0, 0, 60), at(&lockWait, sum, 3, 0, 60)
+	late, fault, oom := at(&ncclStraggler, sum, 3, 0, 60), at(&xidFault, 0, 0, 0, 60), at(&graphOOM, malloc, 3, 0, 60)
+	leaveOut([]*Finding{pressure, leak, lock, late, fault, oom})
+	for x, want := range map[*Finding][]string{late: {lock.id}, fault: {lock.id}, oom: {pressure.id, leak.id}} {
+		if !slices.Equal(x.instead, want) {
+			t.Errorf("%s replaces %v, want %v", x.rule.Name, x.instead, want)
+		}
+	}
 }
 
 // The loss by time changes with the loss, or is not known.

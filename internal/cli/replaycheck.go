@@ -166,7 +166,7 @@ func diffChains(recorded, replayed []tick.Chain) ([]wire.ChainDifference, error)
 // chainLines returns the stored values of a chain as lines.
 func chainLines(c *tick.Chain) ([]string, error) {
 	x := *c
-	x.At, x.Spread = "", nil
+	x.At, x.Spread, x.Replaced = "", nil, time.Time{}
 	x.From, x.To = x.From.UTC(), x.To.UTC()
 	if x.Confidence != x.Confidence { // NaN: unknown
 		x.Confidence = 0

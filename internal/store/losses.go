@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -46,7 +47,7 @@ type lossShare struct {
 type losses map[string]*loss
 
 // note records a tick's chains. A chain that disappears before it is over is revoked, back to the
-// start of its last state.
+// start of its last state. A replaced chain is recorded up to Replaced.
 func (l losses) note(chains []tick.Chain, now time.Time) {
 	for id, x := range l {
 		listed := slices.ContainsFunc(chains, func(c tick.Chain) bool { return c.ID == id })
@@ -83,8 +84,25 @@ func (l losses) note(chains []tick.Chain, now time.Time) {
 				first.Lost = max(first.Lost, time.Duration(x.spread[first.Start]))
 			}
 		}
-		x.replace(spread, spread[0].Start)
+		x.replace(current(c, spread))
 	}
+}
+
+// current returns the losses of a chain, and since when they may have changed: none since another chain
+// has them.
+func current(c *tick.Chain, spread []tick.Loss) (out []tick.Loss, from int64) {
+	from = spread[0].Start
+	to := int64(math.MaxInt64)
+	if !c.Replaced.IsZero() {
+		to = c.Replaced.UnixNano()
+		from = min(from, to)
+	}
+	for _, l := range spread {
+		if l.Start < to {
+			out = append(out, l)
+		}
+	}
+	return out, from
 }
 
 // replace replaces all losses from a time on.

@@ -147,3 +147,34 @@ func TestLongLoss(t *testing.T) {
 		t.Errorf("minutes, seconds lost, most in a minute: %s, want %s", got, want)
 	}
 }
+
+// The loss of a replaced chain is recorded up to the start of the chain that replaces it.
+func TestReplacedLosses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	db, c := open(t, path, Options{})
+	k := storetest.NewKernel()
+	c.now = c.now.Truncate(time.Minute)
+	began := c.now
+	var old tick.Chain
+	for i := range 400 {
+		c.advance(time.Second)
+		x := k.Tick(uint64(i+1), c.now, false)
+		if i < 185 {
+			old = hog(began, c.now)
+		}
+		x.Chains = []tick.Chain{old}
+		if i >= 185 { // the minute before is the other's, too
+			by := hog(began.Add(2*time.Minute), c.now)
+			by.ID, by.Rule = "burst", "burst-of-programs"
+			old.Replaced = began.Add(130 * time.Second)
+			x.Chains = []tick.Chain{old, by}
+		}
+		if err := db.Tick(x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const q = "SELECT chain, rule, sum(lost_ns) / 1000000 FROM losses GROUP BY 1 ORDER BY 1"
+	if got, want := testkit.Rows(t, path, q), "burst burst-of-programs 27000\nhog cpu-taken 13000"; got != want {
+		t.Errorf("losses:\n%s\nwant\n%s", got, want)
+	}
+}

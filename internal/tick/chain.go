@@ -86,6 +86,9 @@ type Chain struct {
 	// Spread is Lost by time, on multiples of [SpreadStep], from From to To, for bins of which no loss
 	// has left the window. Empty: only the sum is known.
 	Spread []Loss
+	// Replaced is the start of the loss that another chain has instead; zero: none. The other fields still
+	// contain that loss.
+	Replaced time.Time `json:",omitzero"`
 
 	Culprits []Culprit // the largest share first
 	Timeline []Moment  // in order of time

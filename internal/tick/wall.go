@@ -29,6 +29,9 @@ func (t *Tick) Wall() *Tick {
 		for j := range e.Chain.Spread {
 			e.Chain.Spread[j].Start += int64(t.Ahead)
 		}
+		if !e.Chain.Replaced.IsZero() {
+			e.Chain.Replaced = e.Chain.Replaced.Add(t.Ahead)
+		}
 	}
 	for i := range w.Xids {
 		w.Xids[i].Time += int64(t.Ahead)
