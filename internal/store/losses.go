@@ -71,6 +71,8 @@ func (l losses) note(chains []tick.Chain, now time.Time) {
 			x = &loss{spread: map[int64]int64{}, dirty: map[int64]bool{}}
 			l[c.ID] = x
 		}
+		edge := stats.Floor(now.Add(-lossKept).UnixNano(), int64(lossWindow))
+		recorded := min(edge, stats.Floor(x.to, int64(lossWindow))) // 0: nothing is
 		from := c.From.UnixNano()
 		if x.since = min(x.since, from); x.gone || from > x.to {
 			x.since = from
@@ -79,26 +81,26 @@ func (l losses) note(chains []tick.Chain, now time.Time) {
 		x.from, x.to, x.names = from, c.To.UnixNano(), lossShares(c.Culprits)
 		spread := c.Spread
 		if len(spread) == 0 {
-			spread = evenly(c, stats.Floor(now.Add(-lossKept).UnixNano(), int64(lossWindow)))
+			spread = evenly(c, recorded)
 			if first := &spread[0]; x.from > x.since { // a part may have left the window
 				first.Lost = max(first.Lost, time.Duration(x.spread[first.Start]))
 			}
 		}
-		x.replace(current(c, spread))
+		x.replace(current(c, spread, recorded))
 	}
 }
 
-// current returns the losses of a chain, and since when they may have changed: none since another chain
-// has them.
-func current(c *tick.Chain, spread []tick.Loss) (out []tick.Loss, from int64) {
-	from = spread[0].Start
+// current returns the losses of a chain that may have changed, and since when: not those that are
+// recorded, and none from Replaced on.
+func current(c *tick.Chain, spread []tick.Loss, recorded int64) (out []tick.Loss, from int64) {
+	from = max(spread[0].Start, recorded)
 	to := int64(math.MaxInt64)
 	if !c.Replaced.IsZero() {
 		to = c.Replaced.UnixNano()
 		from = min(from, to)
 	}
 	for _, l := range spread {
-		if l.Start < to {
+		if l.Start >= from && l.Start < to {
 			out = append(out, l)
 		}
 	}

@@ -126,25 +126,32 @@ func TestRevisedLosses(t *testing.T) {
 	}
 }
 
-// A loss that is known as a sum since its start, and stays listed after its end, is recorded whole.
+// A loss that is known as a sum since its start, and stays listed after its end, is recorded whole, also if
+// there are no ticks for a while.
 func TestLongLoss(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.db")
-	db, c := open(t, path, Options{})
-	k := storetest.NewKernel()
-	c.now = c.now.Truncate(time.Minute)
-	began := c.now
-	const lasts = 930 * time.Second
-	for i := range 930 + 240 {
-		c.advance(time.Second)
-		x := k.Tick(uint64(i+1), c.now, false)
-		lost := min(c.now.Sub(began), lasts)
-		x.Chains = []tick.Chain{{ID: "hang", Rule: "nccl-missing", PID: 7, From: began, To: began.Add(lost), Lost: lost}}
-		if err := db.Tick(x); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, want := testkit.Rows(t, path, "SELECT count(*), sum(lost_ns) / 1000000000, max(lost_ns) / 1000000000 FROM losses"), "16 930 60"; got != want {
-		t.Errorf("minutes, seconds lost, most in a minute: %s, want %s", got, want)
+	for name, last := range map[string]int{"all ticks": 930, "a gap of 12 minutes": 150} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x.db")
+			db, c := open(t, path, Options{})
+			k := storetest.NewKernel()
+			c.now = c.now.Truncate(time.Minute)
+			began := c.now
+			const lasts = 930 * time.Second
+			for i := range 930 + 240 {
+				if c.advance(time.Second); i >= last && i < 900 {
+					continue
+				}
+				x := k.Tick(uint64(i+1), c.now, false)
+				lost := min(c.now.Sub(began), lasts)
+				x.Chains = []tick.Chain{{ID: "hang", Rule: "nccl-missing", PID: 7, From: began, To: began.Add(lost), Lost: lost}}
+				if err := db.Tick(x); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, want := testkit.Rows(t, path, "SELECT count(*), sum(lost_ns) / 1000000000, max(lost_ns) / 1000000000 FROM losses"), "16 930 60"; got != want {
+				t.Errorf("minutes, seconds lost, most in a minute: %s, want %s", got, want)
+			}
+		})
 	}
 }
 
@@ -176,5 +183,26 @@ func TestReplacedLosses(t *testing.T) {
 	const q = "SELECT chain, rule, sum(lost_ns) / 1000000 FROM losses GROUP BY 1 ORDER BY 1"
 	if got, want := testkit.Rows(t, path, q), "burst burst-of-programs 27000\nhog cpu-taken 13000"; got != want {
 		t.Errorf("losses:\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A loss that becomes known only when it is old is recorded whole.
+func TestLateLoss(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	db, c := open(t, path, Options{})
+	k := storetest.NewKernel()
+	c.now = c.now.Truncate(time.Minute)
+	began := c.now
+	c.advance(20 * time.Minute)
+	for i := range 3 {
+		x := k.Tick(uint64(i+1), c.now, false)
+		x.Chains = []tick.Chain{{ID: "hang", PID: 7, From: began, To: began.Add(20 * time.Minute), Lost: 20 * time.Minute}}
+		if err := db.Tick(x); err != nil {
+			t.Fatal(err)
+		}
+		c.advance(2 * time.Minute)
+	}
+	if got, want := testkit.Rows(t, path, "SELECT count(*), sum(lost_ns) / 1000000000 FROM losses"), "20 1200"; got != want {
+		t.Errorf("minutes, seconds lost: %s, want %s", got, want)
 	}
 }
