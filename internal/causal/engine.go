@@ -15,6 +15,8 @@ type Engine struct {
 	ticks     uint64
 	have      Needs
 	kept      map[string]*kept // chains, by ID
+	leftOut   map[string]bool  // IDs of the chains that the last tick left out
+	left      uint64
 	histories map[uint32]*ProcessHistory
 	servers   map[uint32]*Server // by PID
 	host      []HostSample       // host events of the last minute, oldest first

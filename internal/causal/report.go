@@ -22,18 +22,22 @@ type kept struct {
 
 // reportChains returns the chains of the findings, and earlier chains that are still kept.
 func (e *Engine) reportChains(found []*Finding, t *tick.Tick) []tick.Chain {
-	again := map[string]bool{}
+	again, leftOut := map[string]bool{}, map[string]bool{}
 	for _, x := range found {
 		again[x.id] = true
 		c := e.chain(x, t)
 		old := e.kept[c.ID]
 		if old == nil && len(e.kept) >= maxChains && c.Severity < tick.High {
+			if leftOut[c.ID] = true; !e.leftOut[c.ID] {
+				e.left++
+			}
 			continue // a chain that makes room would count as revised
 		}
 		if !c.Over(t.Time) && (old == nil || c.To.After(old.To) || e.sees(&old.Chain)) {
 			e.kept[c.ID] = &kept{*c, x.took, x.instead, x.parts, "", old == nil || c.From.After(old.To)}
 		}
 	}
+	e.leftOut = leftOut
 	for id, c := range e.kept {
 		if c.Over(t.Time) || !again[id] && e.sees(&c.Chain) {
 			delete(e.kept, id)
@@ -51,6 +55,9 @@ func (e *Engine) reportChains(found []*Finding, t *tick.Tick) []tick.Chain {
 	tick.SortChains(chains)
 	return chains
 }
+
+// LeftOut returns how many chains were not reported since the engine began, because there were too many.
+func (e *Engine) LeftOut() uint64 { return e.left }
 
 // sees reports whether all steps of a chain are still in the window. If they are and the chain is
 // not found again, it was judged on too little data.

@@ -241,3 +241,21 @@ func TestReplaced(t *testing.T) {
 		t.Errorf("%d chains, by rule and tick %v: %v in all, want %v", len(got), rules, sum, lost)
 	}
 }
+
+// A chain is counted once if there are too many for it.
+func TestLeftOut(t *testing.T) {
+	e := New(1)
+	const more = 20
+	for pid := uint32(1); pid <= maxChains+more; pid++ {
+		steps := made(500, 20, 4600*us, stress) // 1.5 %
+		for i := range steps {
+			steps[i].PID, steps[i].TID = pid, pid
+		}
+		e.Add(steps)
+	}
+	for range 3 {
+		if chains := chainsOf(e, start+8*s1); len(chains) != maxChains || e.LeftOut() != more {
+			t.Fatalf("%d chains, %d left out, want %d and %d", len(chains), e.LeftOut(), maxChains, more)
+		}
+	}
+}

@@ -228,8 +228,8 @@ func BenchmarkJoinerKeep(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1024, "ns/call")
 }
 
-// Calls in no state are counted once, also if a recording has their number.
-func TestAddStateDrops(t *testing.T) {
+// What the analysis counts is counted once, also if a recording has the number.
+func TestAddDrops(t *testing.T) {
 	ring, recorded, own := tick.Drop{Reason: "ring-full", Count: 1}, tick.Drop{Reason: "state-no-room", Count: 5}, tick.Drop{Reason: "state-no-room", Count: 3}
 	for _, tt := range []struct {
 		name  string
@@ -241,7 +241,7 @@ func TestAddStateDrops(t *testing.T) {
 		{"live", []tick.Drop{ring}, 3, []tick.Drop{ring, own}},
 		{"recorded", []tick.Drop{ring, recorded}, 3, []tick.Drop{ring, recorded}},
 	} {
-		if got := addStateDrops(tt.drops, tt.n); !slices.Equal(got, tt.want) {
+		if got := addDrops(tt.drops, own.Reason, tt.n); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
 		}
 	}

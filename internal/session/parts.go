@@ -59,6 +59,7 @@ const (
 	partDrops          // drops of the source
 	partStateDrops     // and those of states
 	partFaultDrops     // and those of faults
+	partCauseDrops     // and those of causes
 	partAllDrops       // and those of stacks
 	partStackPolicy    // which calls have stacks
 	partMachineState   // state of the host and the agent, and the cost of tracing
@@ -86,7 +87,7 @@ var partFields = [partsEnd][]string{
 	partProcesses: {"Processes"}, partOthers: {"Others"}, partThreads: {"Threads"}, partStates: {"States"},
 	partBreakdowns: {"Breakdowns"}, partLoops: {"Breakdowns[].Loop"}, partBreakdownSites: {"Breakdowns[].BlockedOn[].At", "Breakdowns[].BlockedOn[].WakerAt", "Breakdowns[].Code"},
 	partMissing: {"RollCalls"}, partRankSites: {"RollCalls[].Missing[].At"}, partStragglers: {"Lates"}, partLaunches: {"Launches"}, partRecordedXids: {"Xids"}, partXids: {"Xids"},
-	partGpus: {"GPUs"}, partRequests: {"Requests"}, partRequestTimes: {"Requests[].ToFirst", "Requests[].After", "Requests[].EnginePID", "Requests[].EngineTID", "Requests[].Split", "Requests[].AtOnce", "Requests[].TokenSteps", "EngineSteps"}, partInference: {"Inference"}, partLibraries: {"Libraries", "HostProbes"}, partPods: {"Pods"}, partReports: {"Reports"}, partFloor: {"Reports"}, partDrops: {"Drops"}, partStateDrops: {"Drops"}, partFaultDrops: {"Drops"}, partAllDrops: {"Drops"}, partStackPolicy: {"StackPolicy"},
+	partGpus: {"GPUs"}, partRequests: {"Requests"}, partRequestTimes: {"Requests[].ToFirst", "Requests[].After", "Requests[].EnginePID", "Requests[].EngineTID", "Requests[].Split", "Requests[].AtOnce", "Requests[].TokenSteps", "EngineSteps"}, partInference: {"Inference"}, partLibraries: {"Libraries", "HostProbes"}, partPods: {"Pods"}, partReports: {"Reports"}, partFloor: {"Reports"}, partDrops: {"Drops"}, partStateDrops: {"Drops"}, partFaultDrops: {"Drops"}, partCauseDrops: {"Drops"}, partAllDrops: {"Drops"}, partStackPolicy: {"StackPolicy"},
 	partMachineState: {"Host", "Self", "Overhead"}, partHostEvents: {"HostSums"}, partMachineEvents: {"HostSums"}, partReportedEvents: {"HostSums"}, partIdle: {"Idle"},
 	partChains: {"Chains"}, partBlindSpots: {"Untold"}, partSites: {"Chains[].At", "Chains[].Culprits[].At"},
 	partCulprits: {"Chains[].Culprits[].Cgroup", "Chains[].Culprits[].Cmdline", "Chains[].Culprits[].Where", "Chains[].Culprits[].Parent"},

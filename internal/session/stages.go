@@ -85,7 +85,7 @@ var stages = []stage{
 		tick: func(r *runner, t *tick.Tick) error {
 			r.track.Threads(t.Threads)
 			t.States = r.track.Tick(t.Processes, t.Ops)
-			t.Drops = addStateDrops(t.Drops, r.track.Untracked())
+			t.Drops = addDrops(t.Drops, "state-no-room", r.track.Untracked())
 			return nil
 		}},
 
@@ -109,12 +109,13 @@ var stages = []stage{
 			return nil
 		}},
 
-	{name: "causes", writes: set(partChains, partBlindSpots),
+	{name: "causes", writes: set(partChains, partBlindSpots, partCauseDrops),
 		reads: set(partSteps, partMoment, partSums, partDurations, partProcesses, partOthers, partStates, partMissing, partStragglers, partXids, partGpus,
-			partMachineState, partReportedEvents, partRequests, partRequestTimes, partInference, partBreakdowns),
+			partMachineState, partReportedEvents, partRequests, partRequestTimes, partInference, partBreakdowns, partFaultDrops),
 		batch: func(r *runner, b *pollResult) { r.causes.Add(b.Steps) },
 		tick: func(r *runner, t *tick.Tick) error {
 			t.Chains, t.Untold = r.causes.Tick(t)
+			t.Drops = addDrops(t.Drops, "causes-left-out", r.causes.LeftOut())
 			r.quiet.chains = len(t.Chains) // for the next tick
 			return nil
 		}},
@@ -125,7 +126,7 @@ var stages = []stage{
 		},
 		tick: func(r *runner, t *tick.Tick) error { t.Launches = r.names.Tick(t.Time, t.Final); return nil }},
 
-	{name: "stacks", reads: set(partRawStacks, partLives, partNamed, partFaultDrops), writes: set(partStackNames, partStackPolicy, partAllDrops),
+	{name: "stacks", reads: set(partRawStacks, partLives, partNamed, partCauseDrops), writes: set(partStackNames, partStackPolicy, partAllDrops),
 		batch: func(r *runner, b *pollResult) { b.Stacks = r.stacks.batch(b.Stacks, b.RawStacks, b.Procs) },
 		tick: func(r *runner, t *tick.Tick) error {
 			t.StackPolicy = r.stacks.policy
@@ -187,9 +188,8 @@ func pipeline(recorded bool) ([]stage, error) {
 	return out, check(all)
 }
 
-// addStateDrops adds the number of calls in no state, unless a recording already has it.
-func addStateDrops(drops []tick.Drop, n uint64) []tick.Drop {
-	const reason = "state-no-room"
+// addDrops adds a count that the analysis made, unless a recording already has it.
+func addDrops(drops []tick.Drop, reason string, n uint64) []tick.Drop {
 	if n == 0 || slices.ContainsFunc(drops, func(d tick.Drop) bool { return d.Reason == reason }) {
 		return drops
 	}
