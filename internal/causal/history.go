@@ -27,6 +27,7 @@ type ProcessHistory struct {
 	Ended       int64        // Unix ns; 0: still running
 	Seconds     []Second     // oldest first, at most windowSeconds
 	Host        []HostSample // host events of the process, oldest first, over the same time
+	failed      uint64       // failed calls before Seconds
 	seen        uint64
 	device      string                    // the GPU that it launches on; "": unknown, or several
 	hists       map[events.Op]*stats.Hist // as of the last tick, of operations whose calls may have no record
@@ -107,6 +108,7 @@ func (e *Engine) note(t *tick.Tick) {
 			b.First = from
 		}
 		if len(b.Seconds) == windowSeconds {
+			b.failed = b.Seconds[0].Failed
 			b.Seconds = b.Seconds[1:] // append copies the rest about once a minute
 		}
 		b.Seconds = append(b.Seconds, Second{From: from, To: to, Counted: p.Counted})

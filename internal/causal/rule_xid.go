@@ -69,7 +69,7 @@ func (w *Window) faultOf(x *tick.Xid) (y Finding, ok bool) {
 
 // failedAfter returns how many calls of a process failed soon after a time.
 func (w *Window) failedAfter(b *ProcessHistory, ns int64) uint64 {
-	var before, after uint64
+	before, after := b.failed, uint64(0)
 	for i := range b.Seconds {
 		switch s := &b.Seconds[i]; {
 		case s.To <= ns:
