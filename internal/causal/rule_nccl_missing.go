@@ -149,7 +149,7 @@ func (w *Window) hanging() (pids map[uint32]bool) {
 func (c *called) finding(w *Window, pid uint32) (x Finding, ok bool) {
 	x = Finding{PID: pid, Op: c.Op, From: c.Since, To: c.to, Severity: tick.High, Group: c.stall,
 		Baseline: "earlier collectives, which every rank entered"}
-	x.TID, x.Lost, x.To = w.stalled(pid, c.Since, c.to)
+	x.TID, x.Lost, x.To = w.stalled(pid, c.Since, c.to, 0.5) // earlier hangs are not usual
 	x.To = min(max(x.To, c.to), w.until(pid))
 	x.Min, x.Max = x.Lost-x.Lost/50, x.Lost+x.Lost/50
 	x.Window = max(w.known(pid), x.To-x.From, x.Lost) // the loss is that of the whole hang

@@ -63,7 +63,7 @@ func oomOf(w *Window, h *HostSample, victim uint32) Finding {
 		Baseline: "no process is killed",
 		Timeline: []tick.Moment{moment(h.From, "HOST", "the OOM killer killed %s (%d)", name, h.PID)},
 	}
-	x.TID, x.Lost, x.To = w.stalled(victim, h.From, h.To)
+	x.TID, x.Lost, x.To = w.stalled(victim, h.From, h.To, nearlyAll)
 	if lost := w.slower(victim, h.From); victim != h.PID && lost > x.Lost { // it worked for the others
 		x.Lost, x.To = lost, w.Now()
 	}

@@ -46,7 +46,7 @@ func (w *Window) faultOf(x *tick.Xid) (y Finding, ok bool) {
 		Timeline: []tick.Moment{moment(x.Time, "GPU", "%s %d of %s: %s", kind, x.Code, x.Device(), x.Msg)}}
 	var did string
 	var lost, until int64
-	y.TID, lost, until = w.stalled(x.PID, x.Time, x.Time+int64(hitWithin))
+	y.TID, lost, until = w.stalled(x.PID, x.Time, x.Time+int64(hitWithin), nearlyAll)
 	switch failed := w.failedAfter(b, x.Time); {
 	case b.Ended >= x.Time && b.Ended < x.Time+int64(hitWithin):
 		did, y.To, lost = "it exited", b.Ended, max(b.Ended-x.Time, 1)

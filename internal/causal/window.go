@@ -200,6 +200,13 @@ func (w *Window) cpuBeside(found *Finding) int64 {
 // first.
 const soon = 2e9
 
+// nearlyAll is the quantile of the steps before an event whose length is still usual: programs do longer
+// work now and then. At least leastRecur steps must have been that long.
+const (
+	nearlyAll  = 0.99
+	leastRecur = 3
+)
+
 // until returns the end of a process, or of the last tick if it still runs, Unix ns.
 func (w *Window) until(pid uint32) int64 {
 	if b := w.History(pid); b != nil {
@@ -217,29 +224,50 @@ func (w *Window) until(pid uint32) int64 {
 }
 
 // stalled returns how much longer than normal the main thread's steps in or soon after [from, to]
-// took, ns, and when the last of them ended. Without a step since, the time runs to the last tick or
-// the end of the process.
-func (w *Window) stalled(pid uint32, from, to int64) (tid uint32, lost, until int64) {
+// took, ns, and when the last of them ended. Time before from does not count. Without a step since, the
+// time runs to the last tick or the end of the process. Steps of up to twice the given quantile of the
+// steps before are usual.
+func (w *Window) stalled(pid uint32, from, to int64, usualSteps float64) (tid uint32, lost, until int64) {
 	tid, steps := w.steps(pid)
 	until = to
 	var last int64
 	lengths := make([]weighted, 0, len(steps))
-	for i := range steps {
-		last = max(last, steps[i].to())
-		lengths = append(lengths, weighted{steps[i].length, steps[i].weight})
-	}
-	normal := quantile(lengths, 0.5)
+	var before []weighted
 	for i := range steps {
 		x := &steps[i]
-		if x.to() > from && x.from < to+soon && x.length > 2*normal {
-			lost += x.length - normal
+		last = max(last, x.to())
+		lengths = append(lengths, weighted{x.length, x.weight})
+		if x.to() <= from && !x.early {
+			before = append(before, weighted{x.length, x.weight})
+		}
+	}
+	normal := quantile(lengths, 0.5)
+	usual := normal
+	if len(before) >= minFree {
+		usual = max(usual, min(quantile(before, usualSteps), reachedBy(before, leastRecur)))
+	}
+	for i := range steps {
+		x := &steps[i]
+		if x.to() > from && x.from < to+soon && x.length > 2*usual {
+			lost += min(x.length-normal, x.to()-from)
 			until = max(until, x.to())
 		}
 	}
-	if now := w.until(pid); last != 0 && last < to+soon && now-last > 5*normal+1e9/2 {
-		return tid, max(now-last-normal, 0), now
+	if now := w.until(pid); last != 0 && last < to+soon && now-last > max(5*normal+1e9/2, 2*usual) {
+		return tid, max(now-max(last+normal, from), 0), now
 	}
 	return tid, lost, until
+}
+
+// reachedBy returns the longest duration that at least n of the values reach, 0 if there are fewer.
+func reachedBy(x []weighted, n float64) int64 {
+	slices.SortFunc(x, func(a, b weighted) int { return cmp.Compare(b.v, a.v) })
+	for i := range x {
+		if n -= x[i].w; n <= 0 {
+			return x[i].v
+		}
+	}
+	return 0
 }
 
 // slowerBy is the smallest ratio of lengths of steps that are slower for good.
