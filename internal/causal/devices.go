@@ -244,14 +244,17 @@ func (r *rate) add(n uint64, ns int64) { r.n, r.ns = r.n+float64(n), r.ns+float6
 
 func (r *rate) perSecond() float64 { return 1e9 * r.n / max(r.ns, 1) }
 
-// launchesIn returns a second's launches and copies: the larger of the runtime's and the driver's
+// launchesIn returns a second's launches and copies.
+func launchesIn(s *Second) uint64 { return s.callsOf(events.ClassLaunch, events.ClassMemcpy) }
+
+// callsOf returns a second's calls of some classes: the larger of the runtime's and the driver's
 // count, since runtime calls make driver calls.
-func launchesIn(s *Second) uint64 {
+func (s *Second) callsOf(classes ...events.Class) uint64 {
 	var runtime, driver uint64
 	for i := range s.Ops {
 		r := s.Ops[i].Op.Row()
 		switch {
-		case r == nil || r.Class != events.ClassLaunch && r.Class != events.ClassMemcpy:
+		case r == nil || !slices.Contains(classes, r.Class):
 		case r.Op.Source() == events.SourceDriver:
 			driver += s.Ops[i].Calls
 		default:

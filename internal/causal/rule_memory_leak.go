@@ -5,6 +5,7 @@ import (
 
 	"ingero/internal/govern"
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 const (
@@ -54,7 +55,7 @@ func leak(b *ProcessHistory) (x Finding, ok bool) {
 	part := ProcessHistory{Seconds: s[first : last+1]}
 	copied := part.delta(func(c *tick.Copy) bool { return c.Dir == tick.CopyHostToDevice })
 	filled := copied.Bytes
-	if float64(copied.Bytes)*float64(allocs) < leakFilled*float64(grown)*float64(copied.Count) { // copies are small beside allocations: they are batches
+	if areBatches(&copied, grown, allocs, part.Seconds) {
 		filled = 0
 	}
 	perSecond := float64(grown) / (float64(z.To-a.To) / 1e9)
@@ -75,4 +76,19 @@ func leak(b *ProcessHistory) (x Finding, ok bool) {
 			moment(z.To, "CUDA", "%s held: %d allocations and %d frees since", bytesText(z.Memory.GPU.Bytes), allocs, frees),
 		},
 	}, true
+}
+
+// areBatches reports whether copies to the GPU are batches: they are small beside the allocations, and
+// the job launches more kernels than copies, or a graph, which may be many kernels, each second. Batches do
+// not fill the memory that is allocated meanwhile. Weights may be small, too, but hardly a kernel runs while
+// they are loaded.
+func areBatches(copied *tick.Copy, grown, allocs uint64, seconds []Second) bool {
+	var kernels uint64
+	graphs := true
+	for i := 1; i < len(seconds); i++ {
+		s := &seconds[i]
+		kernels += s.callsOf(events.ClassLaunch)
+		graphs = graphs && s.Graphs.Launches > seconds[i-1].Graphs.Launches
+	}
+	return float64(copied.Bytes)*float64(allocs) < leakFilled*float64(grown)*float64(copied.Count) && (graphs || kernels > copied.Count)
 }
