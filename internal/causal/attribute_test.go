@@ -44,10 +44,11 @@ func TestWaitsAreOfTheirRoot(t *testing.T) {
 		{"a rank that the victim started", events.ReasonLock, trainer, tick.WakerShare{Times: cpu, Root: rank}, "peer-slow", rank.PID, 0},
 		{"a rank that writes to a pipe", events.ReasonPipe, rank, tick.WakerShare{Times: cpu}, "input-wait", rank.PID, 0},
 		{"one on another machine", events.ReasonSocket, events.Thread{}, tick.WakerShare{}, "peer-slow", 0, 0},
+		{"a thread of the victim's own that waits for one", events.ReasonLock, trainer, tick.WakerShare{Times: blocked, Reason: events.ReasonPoll}, "peer-slow", trainer.TID, 0},
 		{"a thread of the victim's own, at a socket", events.ReasonPoll, trainer, tick.WakerShare{Times: cpu}, "lock-wait", trainer.TID, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			k := relations{steps: map[uint32]bool{rank.PID: true}}
+			k := relations{steps: map[uint32]bool{rank.PID: true}, serves: map[uint32]bool{victim: true}}
 			s := ledger.Step{PID: victim, TID: victim, Waits: []ledger.Wait{{
 				NS: 9 * ms, Count: 1, State: events.WaitBlocked, Reason: tt.reason, Who: tt.waker, Waker: tt.share, ForGIL: tt.gil}}}
 			var most Part

@@ -2,6 +2,7 @@ package causal
 
 import (
 	"cmp"
+	"net"
 	"strconv"
 
 	"ingero/internal/ledger"
@@ -73,6 +74,7 @@ type relations struct {
 	traced  map[uint32]bool   // processes that use CUDA
 	steps   map[uint32]bool   // of these, processes with their own steps
 	meets   map[uint32]string // what the ranks of one job have in common, by process; "": unknown
+	serves  map[uint32]bool   // processes that had clients
 }
 
 const (
@@ -82,8 +84,16 @@ const (
 
 // note takes in the processes of a tick. Ended processes stay until the table is full.
 func (k *relations) note(t *tick.Tick) {
-	if k.parents == nil || len(k.parents) > maxRelations {
-		*k = relations{map[uint32]uint32{}, map[uint32]string{}, map[uint32]bool{}, map[uint32]bool{}, map[uint32]string{}}
+	if k.parents == nil || max(len(k.parents), len(k.serves)) > maxRelations {
+		*k = relations{map[uint32]uint32{}, map[uint32]string{}, map[uint32]bool{}, map[uint32]bool{}, map[uint32]string{}, map[uint32]bool{}}
+	}
+	for i := range t.HostSums {
+		if h := &t.HostSums[i]; h.Kind == tick.HostReceive && isClient(h) {
+			k.serves[h.PID] = true
+		}
+	}
+	for i := range t.Requests {
+		k.serves[t.Requests[i].PID] = true
 	}
 	for _, list := range [][]tick.Process{t.Others, t.Processes} {
 		for i := range list {
@@ -92,6 +102,12 @@ func (k *relations) note(t *tick.Tick) {
 			k.parents[p.PID], k.meets[p.PID], k.traced[p.PID] = p.PPID, meeting(p), !p.Mapped.IsZero() || !p.Attached.IsZero()
 		}
 	}
+}
+
+// isClient reports whether the peer of a host sum connected to the process.
+func isClient(h *tick.HostSum) bool {
+	_, _, err := net.SplitHostPort(h.Object) // the port of a client is not known
+	return err != nil
 }
 
 // add records that a process has steps.

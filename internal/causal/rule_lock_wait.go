@@ -29,11 +29,20 @@ var lockWait = Rule{
 		},
 		Blame: func(p *Part) (group, what string) {
 			if p.Via.TID != 0 {
-				return "lock", fmt.Sprintf("was blocked itself: %s", p.Reason)
+				return "lock", blockedItself(p.Reason)
 			}
 			return "lock", "held a lock, or had not finished"
 		},
 		Started: true,
 		Word:    "locks",
 	},
+	// The first waits of a server for a thread that receives requests end before it has a known client.
+	Find: claimed(func(w *Window, x *Finding) bool {
+		c := &x.Culprits[0]
+		receives := c.Own && (c.What == blockedItself(events.ReasonSocket) || c.What == blockedItself(events.ReasonPoll))
+		return !receives || !w.e.relations.serves[x.PID]
+	}),
 }
+
+// blockedItself says why a thread that the victim waited for was blocked.
+func blockedItself(why events.Reason) string { return fmt.Sprintf("was blocked itself: %s", why) }

@@ -13,12 +13,15 @@ var peerSlow = Rule{
 	Doc: "The job, or a thread it waited for, waited for data from another process or machine.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
-			return p.isPeerWait() || p.State == events.WaitBlocked && (p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll) && !p.isThreadWait()
+			return p.isPeerWait() || p.State == events.WaitBlocked && (p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll) && (!p.isThreadWait() || p.hasReceiver())
 		},
 		// Ranks wait for each other in each step: the first one to arrive waits for some time. One that
-		// sleeps between messages may keep a pace. Other peers answer requests, asleep or not.
+		// sleeps between messages may keep a pace. Other peers answer requests, asleep or not. A thread
+		// that receives data for the others hands it over.
 		Baseline: func(p *Part) baseline {
 			switch rank := p.Relation == tick.RelationRank || p.ViaRelation == tick.RelationRank; {
+			case p.isThreadWait():
+				return baselineHandOver
 			case rank && p.sleeps():
 				return baselinePace
 			case rank && p.isPeerWait():
@@ -74,6 +77,12 @@ func (p *Part) isPeerWait() bool {
 func (p *Part) isThreadWait() bool {
 	end := p.end()
 	return end.TID != 0 && end.PID == p.Victim
+}
+
+// hasReceiver reports whether the victim, a process with clients, waited for a thread of its own that
+// waited itself, such as one that receives requests. In other processes, that thread may hold a lock.
+func (p *Part) hasReceiver() bool {
+	return p.Serves && p.isThreadWait() && p.Via.TID != 0 && p.Root != events.ReasonGIL
 }
 
 // busiestPeer returns the peer that the process of a finding, or one of its culprits, queries most;

@@ -41,6 +41,7 @@ func TestMatch(t *testing.T) {
 	other := events.Thread{PID: 41, TID: 41, Parent: 7, Name: events.NameOf("loader")}
 	crowded := tick.WakerShare{Times: waker.Times, By: other}
 	idle := tick.WakerShare{Times: tick.Times{Blocked: uint64(4 * ms)}, Reason: events.ReasonSleep}
+	atPoll := tick.WakerShare{Times: idle.Times, Reason: events.ReasonPoll}
 	for _, tt := range []struct {
 		name string
 		w    ledger.Wait
@@ -63,6 +64,7 @@ func TestMatch(t *testing.T) {
 		{"lock", ledger.Wait{State: blocked, Reason: events.ReasonLock, Who: helper}, "lock-wait helper"},
 		{"sleep", ledger.Wait{State: blocked, Reason: events.ReasonSleep}, ""},
 		{"a request", ledger.Wait{State: blocked, Reason: events.ReasonSocket, Who: stress}, ""},
+		{"a thread that receives", ledger.Wait{State: blocked, Reason: events.ReasonLock, Who: helper, Waker: atPoll}, "lock-wait helper"},
 		{"a thread whose CPU the hypervisor took", ledger.Wait{State: blocked, Reason: events.ReasonLock, Who: helper, Waker: stolen}, "cpu-stolen the hypervisor"},
 		{"a thread that had no CPU", ledger.Wait{State: blocked, Reason: events.ReasonLock, Who: helper, Waker: waker}, "cpu-taken stress-ng"},
 		{"a process that had no CPU", ledger.Wait{State: blocked, Reason: events.ReasonPipe, Who: kwork, Waker: waker}, "cpu-taken stress-ng"},
