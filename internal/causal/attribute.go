@@ -196,7 +196,7 @@ func parts(to []Part, s *ledger.Step, k *relations) []Part {
 	}
 	for i := range to[first:] {
 		p := &to[first+i]
-		p.Relation, p.ViaRelation, p.Serves = k.relation(p.Victim, &p.Who), k.relation(p.Victim, &p.Via), k.serves[p.Victim]
+		p.Relation, p.ViaRelation, p.Serves = k.relation(p.Victim, &p.Who), k.relation(p.Victim, &p.Via), k.answers(p.Victim)
 		k.name(p)
 	}
 	return to

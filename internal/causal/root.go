@@ -104,6 +104,9 @@ func (k *relations) note(t *tick.Tick) {
 	}
 }
 
+// answers reports whether a process had clients. Ranks are each other's clients.
+func (k *relations) answers(pid uint32) bool { return k.serves[pid] && k.meets[pid] == "" }
+
 // isClient reports whether the peer of a host sum connected to the process.
 func isClient(h *tick.HostSum) bool {
 	_, _, err := net.SplitHostPort(h.Object) // the port of a client is not known

@@ -98,7 +98,7 @@ type Part struct {
 	Via events.Thread
 	// Relation and ViaRelation are the relations of Who and Via to the victim.
 	Relation, ViaRelation tick.Relation
-	// Serves reports that the victim had clients by the last tick.
+	// Serves reports that the victim, which is no rank, had clients by the last tick.
 	Serves bool
 	// Waker is the thread that ended the victim's wait, if its activity is known.
 	Waker events.Thread

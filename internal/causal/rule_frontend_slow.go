@@ -162,13 +162,17 @@ func merged(spans []timeSpan) []timeSpan {
 // awaitedIn returns how long a step waited for work in these ranges, ns. The wait comes first in a
 // step.
 func (r *record) awaitedIn(spans []timeSpan) (ns int64) {
-	until := r.from + min(r.awaited, r.length)
-	first := sort.Search(len(spans), func(i int) bool { return spans[i].to > r.from })
+	return overlap(spans, r.from, r.from+min(r.awaited, r.length))
+}
+
+// overlap returns how much of [from, to] is in ordered ranges, ns.
+func overlap(spans []timeSpan, from, to int64) (ns int64) {
+	first := sort.Search(len(spans), func(i int) bool { return spans[i].to > from })
 	for _, x := range spans[first:] {
-		if x.from >= until {
+		if x.from >= to {
 			break
 		}
-		ns += min(x.to, until) - max(x.from, r.from)
+		ns += min(x.to, to) - max(x.from, from)
 	}
 	return ns
 }

@@ -2,8 +2,10 @@ package causal
 
 import (
 	"fmt"
+	"slices"
 
 	"ingero/internal/govern"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -23,12 +25,15 @@ var lockWait = Rule{
 		},
 		Key: func(p *Part) Key {
 			if p.Via.TID != 0 {
-				return Key{ID: p.Via.TID, Reason: p.Reason}
+				return Key{ID: p.Via.TID, Reason: p.Reason, Did: p.receives()}
 			}
 			return Key{ID: p.Who.TID}
 		},
 		Blame: func(p *Part) (group, what string) {
-			if p.Via.TID != 0 {
+			switch {
+			case p.receives() != tick.ActivityUnknown:
+				return receiver, blockedItself(p.Reason)
+			case p.Via.TID != 0:
 				return "lock", blockedItself(p.Reason)
 			}
 			return "lock", "held a lock, or had not finished"
@@ -37,11 +42,42 @@ var lockWait = Rule{
 		Word:    "locks",
 	},
 	// The first waits of a server for a thread that receives requests end before it has a known client.
-	Find: claimed(func(w *Window, x *Finding) bool {
-		c := &x.Culprits[0]
-		receives := c.Own && (c.What == blockedItself(events.ReasonSocket) || c.What == blockedItself(events.ReasonPoll))
-		return !receives || !w.e.relations.serves[x.PID]
-	}),
+	Find: joinFinds(claimed(func(w *Window, x *Finding) bool { return x.Group != receiver || !w.idles(x) }), (*Window).noPeer),
+}
+
+// idles reports whether a finding's waits for threads that receive may mostly have been waits for requests.
+func (w *Window) idles(x *Finding) bool {
+	unseen := w.unseen(x.PID, x.From, x.To)&govern.HostEvents != 0
+	return w.e.relations.answers(x.PID) && (unseen || w.e.servers[x.PID] != nil || w.sure(x) < 0.5)
+}
+
+// noPeer returns the waits of processes with clients for own threads that received no requests meanwhile,
+// if no other peer is known: the threads may hold a lock.
+func (w *Window) noPeer() (out []Finding) {
+	for _, x := range w.claimed[ruleNamed(peerSlow.Name)] {
+		if _, ok := w.peerOf(&x); ok || !x.Culprits[0].Own || w.idles(&x) {
+			continue
+		}
+		x.Culprits = slices.DeleteFunc(slices.Clone(x.Culprits), func(c tick.Culprit) bool { return !c.Own })
+		for i := range x.Culprits {
+			x.Culprits[i].What = "was blocked itself: it waited for data"
+		}
+		x.ruledOut = slices.DeleteFunc(slices.Clone(x.ruledOut), func(word string) bool { return word == Rules[w.running].Claims.Word })
+		out = append(out, x)
+	}
+	return out
+}
+
+// receiver is the group of waits for threads that may receive requests.
+const receiver = "receiver"
+
+// receives returns what the thread of the victim that it waited for did, if it may receive requests. The
+// holder of the GIL is to blame whatever it waits for.
+func (p *Part) receives() tick.Activity {
+	if p.Via.PID == p.Victim && p.Root != events.ReasonGIL && (p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll) {
+		return tick.ActivityPeer
+	}
+	return tick.ActivityUnknown
 }
 
 // blockedItself says why a thread that the victim waited for was blocked.

@@ -1,7 +1,8 @@
 package causal
 
 import (
-	"net"
+	"cmp"
+	"slices"
 
 	"ingero/internal/govern"
 	"ingero/internal/tick"
@@ -49,16 +50,22 @@ var peerSlow = Rule{
 	},
 	// A server waits for requests; that is no loss.
 	Find: claimed(func(w *Window, x *Finding) bool {
-		peer, ok := w.busiestPeer(x)
+		peer, ok := w.peerOf(x)
+		x.allow(w.sure(x))
 		for i := range x.Culprits {
-			c := &x.Culprits[i]
-			if c.What == tick.APeer && peer != "" {
+			if c := &x.Culprits[i]; c.What == tick.APeer && peer != "" {
 				c.What = tick.PeerAt + peer
 			}
-			ok = ok || isRank(c) // ranks query each other
 		}
 		return ok
 	}),
+}
+
+// peerOf returns the peer of a finding. It is "" for ranks, which query each other; ok is false if no peer is
+// known.
+func (w *Window) peerOf(x *Finding) (peer string, ok bool) {
+	peer, ok = w.busiestPeer(x)
+	return peer, ok || slices.ContainsFunc(x.Culprits, func(c tick.Culprit) bool { return isRank(&c) })
 }
 
 // isPeerWait reports whether the victim waited for data from another process that does not make its
@@ -79,11 +86,9 @@ func (p *Part) isThreadWait() bool {
 	return end.TID != 0 && end.PID == p.Victim
 }
 
-// hasReceiver reports whether the victim, a process with clients, waited for a thread of its own that
-// waited itself, such as one that receives requests. In other processes, that thread may hold a lock.
-func (p *Part) hasReceiver() bool {
-	return p.Serves && p.isThreadWait() && p.Via.TID != 0 && p.Root != events.ReasonGIL
-}
+// hasReceiver reports whether the victim, a process with clients, waited for a thread of its own that may
+// receive requests. In other processes, that thread may hold a lock.
+func (p *Part) hasReceiver() bool { return p.Serves && p.receives() != tick.ActivityUnknown }
 
 // busiestPeer returns the peer that the process of a finding, or one of its culprits, queries most;
 // ok is false if there is none.
@@ -95,10 +100,10 @@ func (w *Window) busiestPeer(x *Finding) (peer string, ok bool) {
 	times := map[string]uint64{}
 	for i := range w.host {
 		h := &w.host[i]
-		if !pids[h.PID] || h.PID == 0 || h.Kind != tick.HostConnect && h.Kind != tick.HostSend {
+		if !pids[h.PID] || h.PID == 0 || h.Kind != tick.HostConnect && h.Kind != tick.HostSend && h.Kind != tick.HostReceive {
 			continue
 		}
-		if _, _, err := net.SplitHostPort(h.Object); err == nil { // otherwise a client of the process
+		if !isClient(&h.HostSum) {
 			times[h.Object] += max(h.Count, 1)
 		}
 	}
@@ -108,4 +113,110 @@ func (w *Window) busiestPeer(x *Finding) (peer string, ok bool) {
 		}
 	}
 	return peer, ok
+}
+
+// received is how often a process received data from clients in a time range. Each of its waits for requests
+// ended with such data.
+type received struct {
+	timeSpan
+	times float64
+}
+
+// requestsOf returns how often a process received data from clients, by tick.
+func (w *Window) requestsOf(pid uint32) (out []received) {
+	for i := range w.host {
+		h := &w.host[i]
+		if h.PID != pid || h.Kind != tick.HostReceive || !isClient(&h.HostSum) {
+			continue
+		}
+		if n := len(out); n == 0 || out[n-1].to != h.To {
+			out = append(out, received{timeSpan: timeSpan{h.From, h.To}})
+		}
+		out[len(out)-1].times += float64(h.Count)
+	}
+	return out
+}
+
+// spend takes up to n receptions that were near the time in which a wait ended, and returns how many it took.
+func spend(list []received, ended timeSpan, n float64) (taken float64) {
+	for i := range list {
+		r := &list[i]
+		if late := r.to - r.from; r.from > ended.to || r.to+late < ended.from {
+			continue
+		}
+		took := min(r.times, n-taken)
+		r.times -= took
+		taken += took
+	}
+	return taken
+}
+
+// answering returns when the thread of a finding had requests to answer, as far as they are measured. If
+// other threads of its process received all requests, it may work on any of them.
+func (w *Window) answering(x *Finding) []timeSpan {
+	s := w.e.servers[x.PID]
+	if s == nil {
+		return nil
+	}
+	var own, all []timeSpan
+	for _, o := range s.open {
+		if o.pid != x.PID {
+			continue
+		}
+		all = append(all, o.timeSpan)
+		if o.tid == x.TID {
+			own = append(own, o.timeSpan)
+		}
+	}
+	if len(own) > 0 {
+		return own
+	}
+	return merged(all)
+}
+
+// sure returns the share of a finding that was no wait for requests: between two requests, a server is idle.
+// Each such wait ended with data from a client. So as many waits for an unknown peer, or for a thread that
+// receives, as there was such data near their ends may be idle time. The longest ones are taken. While the
+// thread had a request to answer, it was not idle. Ranks are each other's clients.
+func (w *Window) sure(x *Finding) (share float64) {
+	requests := w.requestsOf(x.PID)
+	if len(requests) == 0 || w.e.relations.meets[x.PID] != "" {
+		return 1
+	}
+	type wait struct {
+		idle, steps float64
+		ended       timeSpan
+	}
+	var sure float64
+	var waits []wait
+	steps, busy := w.stepsFound(x), w.answering(x)
+	for i := range steps {
+		s, unknown := &steps[i], 0.0
+		for _, g := range s.excess() {
+			switch c := w.cause(g); {
+			case c.rule() != x.rule || c.group != x.Group:
+			case c.what == tick.APeer || c.group == receiver:
+				unknown += s.lossBy(g)
+			default:
+				sure += s.weight * s.lossBy(g)
+			}
+		}
+		idle := min(unknown, float64(s.length-overlap(busy, s.from, s.to())))
+		sure += s.weight * (unknown - idle)
+		waits = append(waits, wait{idle, s.weight, timeSpan{s.from + int64(idle), s.to()}})
+	}
+	all := sure
+	slices.SortFunc(waits, func(a, b wait) int { return cmp.Compare(b.idle, a.idle) })
+	for _, wait := range waits {
+		all += wait.steps * wait.idle
+		sure += (wait.steps - spend(requests, wait.ended, wait.steps)) * wait.idle
+	}
+	return sure / max(all, 1)
+}
+
+// allow weakens a finding of which only a share is sure.
+func (x *Finding) allow(share float64) {
+	x.Min = int64(share * float64(x.Min))
+	x.Severity = min(x.Severity, severity(share*float64(x.Lost), float64(x.Window)))
+	x.Confidence *= (1 + share) / 2
 }

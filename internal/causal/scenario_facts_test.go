@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ type fact struct {
 	tick.HostSum
 	gpu   string // fact of another kind: see gpuFacts
 	every int64
+	tid   uint32 // that reads a request
 }
 
 // factOf parses the line of a fact.
@@ -32,6 +34,7 @@ func factOf(t testing.TB, f []string, o option) fact {
 		t.Fatalf("the host knows no %q", f[1])
 	}
 	x.PID, x.Object, x.NS, x.Bytes, x.Count = uint32(o.pid), strings.ReplaceAll(o.of, "~", " "), uint64(o.ns), uint64(o.bytes), uint64(max(o.count, 1))
+	x.tid = cmp.Or(o.who.TID, x.PID)
 	if o.who.PID != 0 {
 		x.PID, x.Comm = o.who.PID, o.who.Name.String()
 	}

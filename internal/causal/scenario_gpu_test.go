@@ -3,6 +3,7 @@ package causal
 import (
 	"strconv"
 	"testing"
+	"time"
 
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -45,6 +46,12 @@ var gpuFacts = map[string]func(t *tick.Tick, f *fact, at int64){
 			x := c
 			x.Comm, x.Seq, x.Missing = c.Comm+n, c.Seq+n, []tick.Missing{m}
 			t.RollCalls = append(t.RollCalls, x)
+		}
+	},
+	"request": func(t *tick.Tick, f *fact, at int64) {
+		for from := (at - int64(t.Window)) / f.every * f.every; from < at; from += f.every {
+			took := time.Duration(f.NS)
+			t.Requests = append(t.Requests, tick.Request{PID: f.PID, TID: f.tid, Arrived: start + from, First: took, Last: took, Post: true, Status: 200})
 		}
 	},
 	"xid": func(t *tick.Tick, f *fact, at int64) {

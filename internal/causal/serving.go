@@ -10,7 +10,8 @@ import (
 
 const (
 	maxServers  = 16
-	maxRequests = 64 // of a server and tick: the others are represented by these
+	maxRequests = 64      // of a server and tick: the others are represented by these
+	maxOpen     = 1 << 14 // of a server
 )
 
 // Server has the facts of a server whose requests are measured, from the ticks of the last minute.
@@ -26,6 +27,16 @@ type Server struct {
 	// order, without overlaps, and kept as long as the engine's steps.
 	prompts   []int64 // Unix ns
 	undivided []timeSpan
+
+	// When threads had requests to answer, of all answered requests: by start, at most maxOpen. Those of
+	// one thread do not overlap.
+	open []openTime
+}
+
+// openTime is a period in which a thread had requests to answer.
+type openTime struct {
+	pid, tid uint32
+	timeSpan
 }
 
 // Request is an answered request with a body, and how many it represents.
@@ -60,6 +71,7 @@ func (e *Engine) noteRequests(t *tick.Tick) {
 	}
 	for s, list := range add {
 		s.notePrompts(list)
+		s.noteOpen(list)
 		s.Requests = append(s.Requests, sampled(list)...)
 	}
 	for i := range t.Inference {
@@ -74,6 +86,7 @@ func (e *Engine) noteRequests(t *tick.Tick) {
 		s.Requests = slices.DeleteFunc(s.Requests, func(x Request) bool { return x.EndTime() < old })
 		s.prompts = slices.DeleteFunc(s.prompts, func(x int64) bool { return x < oldStep })
 		s.undivided = slices.DeleteFunc(s.undivided, func(x timeSpan) bool { return x.to < oldStep })
+		s.open = slices.DeleteFunc(s.open, func(x openTime) bool { return x.to < old })
 		s.Reads = slices.DeleteFunc(s.Reads, func(x tick.Inference) bool { return x.Time.UnixNano() < old })
 		if !slices.ContainsFunc(s.Requests, func(x Request) bool { return x.PID == pid }) {
 			delete(e.servers, pid)
@@ -136,6 +149,28 @@ func (s *Server) notePrompts(requests []Request) {
 	s.prompts, s.undivided = slices.Compact(s.prompts), merged(s.undivided)
 }
 
+// noteOpen notes when the threads that read requests had requests to answer.
+func (s *Server) noteOpen(requests []Request) {
+	for i := range requests {
+		r := &requests[i]
+		s.open = append(s.open, openTime{r.PID, r.TID, timeSpan{r.Arrived, r.EndTime()}})
+	}
+	slices.SortFunc(s.open, func(a, b openTime) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), cmp.Compare(a.tid, b.tid))
+	})
+	last := map[uint32]int{} // by TID
+	all := s.open[:0]
+	for _, x := range s.open {
+		if i, ok := last[x.tid]; ok && x.from <= all[i].to {
+			all[i].to = max(all[i].to, x.to)
+			continue
+		}
+		last[x.tid] = len(all)
+		all = append(all, x)
+	}
+	s.open = slices.Delete(all, 0, max(len(all)-maxOpen, 0))
+}
+
 // take takes a process's requests over from another server, and all prompts: whose they are is not kept.
 func (s *Server) take(from *Server, pid uint32) {
 	of := func(x Request) bool { return x.PID == pid }
@@ -147,6 +182,8 @@ func (s *Server) take(from *Server, pid uint32) {
 	from.Requests = slices.DeleteFunc(from.Requests, of)
 	s.prompts, s.undivided = append(s.prompts, from.prompts...), append(s.undivided, from.undivided...)
 	s.notePrompts(nil)
+	s.open = append(s.open, from.open...)
+	s.noteOpen(nil)
 	slices.SortStableFunc(s.Requests, func(a, b Request) int { return cmp.Compare(a.EndTime(), b.EndTime()) })
 }
 
