@@ -20,14 +20,15 @@ const (
 type ProcessHistory struct {
 	PID         uint32
 	Comm        string
-	Mapped      int64        // Unix ns: when it mapped a traced library; 0: unknown
-	MissedCalls bool         // calls before the attach were not seen
-	First       int64        // Unix ns: start of the first second in which the process was known
-	Called      int64        // Unix ns: start of the first second with calls; 0: none so far
-	Ended       int64        // Unix ns; 0: still running
-	Seconds     []Second     // oldest first, at most windowSeconds
-	Host        []HostSample // host events of the process, oldest first, over the same time
-	failed      uint64       // failed calls before Seconds
+	Mapped      int64                           // Unix ns: when it mapped a traced library; 0: unknown
+	MissedCalls bool                            // calls before the attach were not seen
+	First       int64                           // Unix ns: start of the first second in which the process was known
+	Called      int64                           // Unix ns: start of the first second with calls; 0: none so far
+	Ended       int64                           // Unix ns; 0: still running
+	Seconds     []Second                        // oldest first, at most windowSeconds
+	Host        []HostSample                    // host events of the process, oldest first, over the same time
+	failed      uint64                          // failed calls before Seconds
+	reclaimed   map[tick.HostEvent]reclaimShare // as last compared, by kind
 	seen        uint64
 	device      string                    // the GPU that it launches on; "": unknown, or several
 	hists       map[events.Op]*stats.Hist // as of the last tick, of operations whose calls may have no record

@@ -28,7 +28,7 @@ func merge(found []*Finding) (out []*Finding) {
 		o.From, o.To = min(o.From, x.From), max(o.To, x.To)
 		o.Culprits = slices.Clone(o.Culprits)
 		o.Culprits[0].Lost += x.Culprits[0].Lost
-		o.Severity = max(o.Severity, severity(float64(o.Lost), float64(o.Window)))
+		o.Severity = max(o.Severity, x.Severity, severity(float64(min(o.Lost, 2*o.Min)), float64(o.Window)))
 	}
 	return out
 }

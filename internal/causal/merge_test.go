@@ -63,6 +63,33 @@ func TestBurstOfPrograms(t *testing.T) {
 	}
 }
 
+// Findings that are merged are as severe as what is certain of them, and as each of them.
+func TestMergeUncertain(t *testing.T) {
+	part := func(least int64) *Finding {
+		return &Finding{PID: 7, rule: &memoryLimit, taken: true, Severity: tick.Low, Lost: 600 * ms, Min: least, Max: s1, Window: 60 * s1,
+			Culprits: []tick.Culprit{{What: "memory limit"}}}
+	}
+	sum := func(lost, least int64, severity tick.Severity) *Finding {
+		x := part(least)
+		x.Lost, x.Severity = lost, severity
+		return x
+	}
+	for _, tt := range []struct {
+		a, b *Finding
+		want tick.Severity
+	}{
+		{part(500 * ms), part(500 * ms), tick.High},
+		{part(100 * ms), part(100 * ms), tick.Low},
+		{sum(25*s1, 0, tick.Low), part(100 * ms), tick.Low},
+		{sum(2*s1, 0, tick.Low), sum(s1, 0, tick.High), tick.High},
+	} {
+		lost, least := time.Duration(tt.a.Lost+tt.b.Lost), time.Duration(tt.a.Min+tt.b.Min)
+		if got := merge([]*Finding{tt.a, tt.b}); len(got) != 1 || got[0].Severity != tt.want {
+			t.Errorf("%v of 60 s, %v of it certain: %+v; want %s", lost, least, got, tt.want)
+		}
+	}
+}
+
 // Programs with small losses are reported together with a larger one of the same parent.
 func TestSiblings(t *testing.T) {
 	steps := with(1000, 2, 2*ms, ledger.Wait{NS: 2 * ms, State: events.WaitRunnable})

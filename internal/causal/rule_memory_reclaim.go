@@ -1,7 +1,6 @@
 package causal
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -33,7 +32,7 @@ func reclaimed(kind tick.HostEvent) func(*Window) []Finding {
 func (w *Window) reclaimedBy(b *ProcessHistory, kind tick.HostEvent) Finding {
 	x := Finding{PID: b.PID, Group: kind.String(), Baseline: "a normal step does not reclaim memory"}
 	var count uint64
-	var ticks []span64 // with reclaim, in time order
+	var ticks []timeSpan // with reclaim
 	for i := range b.Host {
 		h := &b.Host[i]
 		if h.Kind != kind || h.NS == 0 {
@@ -43,7 +42,7 @@ func (w *Window) reclaimedBy(b *ProcessHistory, kind tick.HostEvent) Finding {
 			x.From = h.From
 		}
 		x.To = h.To
-		ticks = append(ticks, span64{h.From, h.To})
+		ticks = append(ticks, timeSpan{h.From, h.To})
 		x.Lost += int64(h.NS)
 		x.spread.add(h.From, h.To, float64(h.NS))
 		count += h.Count
@@ -52,15 +51,21 @@ func (w *Window) reclaimedBy(b *ProcessHistory, kind tick.HostEvent) Finding {
 		return x
 	}
 	tid, steps := w.steps(b.PID)
-	reclaims := func(s *step) bool {
-		at, _ := slices.BinarySearchFunc(ticks, s.from, func(t span64, from int64) int { return cmp.Compare(t.to, from+1) })
-		return at < len(ticks) && ticks[at].from < s.to()
-	}
+	ticks = merged(ticks)
+	reclaims := func(s *step) bool { return overlap(ticks, s.from, s.to()) > 0 }
+	all := x.Lost // of all threads
 	if more, ok := longer(steps, reclaims); ok {
-		x.Lost = min(x.Lost, more) // another thread may have reclaimed, or while the GPU had work
+		x.Lost = min(all, more) // another thread may have reclaimed, or while the GPU had work
+		x.Min, x.Max = x.Lost/2, x.Lost*5/4
+		if float64(all) >= Rules[w.running].Share*float64(w.known(b.PID)) { // less of it measures nothing
+			b.reclaims(kind, reclaimShare{float64(x.Lost) / float64(all), w.Now()})
+		}
+	} else {
+		always := 2*overlap(ticks, x.From, x.To) > w.known(b.PID) && slices.ContainsFunc(steps, func(s step) bool { return reclaims(&s) })
+		w.uncompared(b, kind, &x, steps, always)
 	}
 	x.fitSpread()
-	x.TID, x.Min, x.Max, x.onCPU = tid, x.Lost/2, x.Lost*5/4, true
+	x.TID, x.onCPU = tid, true
 	for i := range steps {
 		x.Steps += int(steps[i].weight + 0.5)
 		if s := &steps[i]; s.to() > x.From && s.from < x.To && s.length > s.normal {
@@ -68,7 +73,7 @@ func (w *Window) reclaimedBy(b *ProcessHistory, kind tick.HostEvent) Finding {
 			x.Op = s.op
 		}
 	}
-	x.Timeline = []tick.Moment{moment(x.From, "HOST", "the process started to reclaim memory: %d times, %s in all", count, span(x.Lost))}
+	x.Timeline = []tick.Moment{moment(x.From, "HOST", "the process started to reclaim memory: %d times, %s in all", count, span(all))}
 	if kind == tick.HostCgroupReclaim {
 		x.Culprits = []tick.Culprit{w.limitOf(&x)}
 	} else if who, ok := w.allocator(&x); ok {
@@ -77,8 +82,57 @@ func (w *Window) reclaimedBy(b *ProcessHistory, kind tick.HostEvent) Finding {
 	return x
 }
 
-// span64 is a period, Unix ns.
-type span64 struct{ from, to int64 }
+// reclaimShare is the share of a kind of reclaim that made steps longer, and when it was measured (Unix ns).
+type reclaimShare struct {
+	share float64
+	at    int64
+}
+
+// shareHolds is the time for which a measured share is valid, ns.
+const shareHolds = 300e9
+
+// reclaims notes which share of a kind of reclaim made steps longer.
+func (b *ProcessHistory) reclaims(kind tick.HostEvent, x reclaimShare) {
+	if b.reclaimed == nil {
+		b.reclaimed = map[tick.HostEvent]reclaimShare{}
+	}
+	b.reclaimed[kind] = x
+}
+
+// uncompared estimates what reclaim cost if no comparison shows how long a step takes without reclaim.
+// If no ended step has reclaim, all of it counts: the running step may not end because of it. All of a burst
+// counts, too. Otherwise the process reclaimed all the time. The thread of the steps reclaimed for at most the time that it was on a
+// CPU or blocked, or is in a running step. An earlier comparison may give the share of the reclaim that
+// makes steps longer. Half of the estimate is certain then. Without a share that explains a loss, nothing
+// is certain: other threads may have reclaimed.
+func (w *Window) uncompared(b *ProcessHistory, kind tick.HostEvent, x *Finding, steps []step, always bool) {
+	known := w.known(b.PID)
+	if !always {
+		x.Lost = min(x.Lost, known)
+		x.Min, x.Max = x.Lost/2, min(x.Lost*5/4, known)
+		return
+	}
+	var own float64
+	var last int64
+	for i := range steps {
+		s := &steps[i]
+		own += s.weight * float64(s.cpu+s.blocked-s.awaited-s.slept)
+		last = max(last, s.to())
+	}
+	most := min(known, int64(own)+max(w.until(b.PID)-last, 0))
+	least := max(float64(leastLost), Rules[w.running].Share*float64(known))
+	if y, ok := b.reclaimed[kind]; ok && w.Now()-y.at <= shareHolds {
+		if lost := min(int64(y.share*float64(x.Lost)), most); float64(lost) >= least {
+			x.Lost, x.Min, x.Max = lost, lost/4, min(2*lost, most)
+			return
+		}
+	}
+	x.Max = min(x.Lost, most)
+	x.Lost, x.Severity = x.Max/2, tick.Low
+	if float64(x.Lost) < least {
+		x.Lost = 0
+	}
+}
 
 // longer returns how much longer the selected steps were than others of their kind, ns. ok is false
 // without enough others.
