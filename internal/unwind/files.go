@@ -18,9 +18,8 @@ type file struct {
 	object uint32
 	means  Means
 	image  *Image
-	same   string     // build id and size, equal for equal content; "": no build id
-	keys   []proc.Key // keys of its mapped copies
-	users  int        // number of spaces
+	same   string // build id and size, equal for equal content; "": no build id
+	users  int    // number of its uses
 	// The last process that mapped it, and the mapping through which to open it.
 	pid     uint32
 	mapping proc.Mapping
@@ -34,6 +33,12 @@ type file struct {
 	idle    uint64        // order in which users became 0
 	next    time.Time     // earliest time of the next try to load its table
 	wait    time.Duration // from the last failed try until then
+}
+
+// use is a space's use of a file, by the key of the copy that it maps.
+type use struct {
+	*file
+	key proc.Key
 }
 
 type state uint8
@@ -53,6 +58,7 @@ type files struct {
 	written int // number of rules in the kernel; 0: not even the built-in ones
 	ids     ids
 	byKey   map[proc.Key]*file // mapped files
+	uses    map[use]int        // number of spaces
 	bySame  map[string]*file   // mapped files, and some formerly mapped
 	objects map[uint32]*file   // files that have or can have a table
 	vdso    *file
@@ -62,16 +68,16 @@ type files struct {
 }
 
 func newFiles(o Options) *files {
-	return &files{Options: o, rules: NewRules(), ids: ids{limit: MaxObjects}, byKey: map[proc.Key]*file{}, bySame: map[string]*file{},
-		objects: map[uint32]*file{}}
+	return &files{Options: o, rules: NewRules(), ids: ids{limit: MaxObjects}, byKey: map[proc.Key]*file{}, uses: map[use]int{},
+		bySame: map[string]*file{}, objects: map[uint32]*file{}}
 }
 
 const vdsoPath = "[vdso]"
 
 // mappings converts a process's mappings to the kernel's, and adds a use to their files.
-func (s *files) mappings(pid uint32, list []proc.Mapping) ([]Mapping, []*file) {
+func (s *files) mappings(pid uint32, list []proc.Mapping) ([]Mapping, []use) {
 	out := make([]Mapping, 0, len(list))
-	var used []*file
+	var used []use
 	for _, m := range list {
 		if len(out) == MaxMappings {
 			s.figures.Lost++
@@ -82,8 +88,9 @@ func (s *files) mappings(pid uint32, list []proc.Mapping) ([]Mapping, []*file) {
 		}
 		k := Mapping{Start: m.Start, End: m.End, Means: MeansNone}
 		if f := s.file(pid, m); f != nil {
-			if !slices.Contains(used, f) {
-				used = append(used, f)
+			if u := (use{f, m.Key}); !slices.Contains(used, u) {
+				used = append(used, u)
+				s.uses[u]++
 				f.users++
 			}
 			k.Means = f.means
@@ -168,7 +175,6 @@ func (s *files) file(pid uint32, m proc.Mapping) *file {
 		_ = r.Close()
 	}
 	s.byKey[m.Key] = f
-	f.keys = append(f.keys, m.Key)
 	return f
 }
 
@@ -245,18 +251,18 @@ func (s *files) id() (uint32, bool) {
 }
 
 // release drops a space's uses of files.
-func (s *files) release(list []*file) {
-	for _, f := range list {
+func (s *files) release(list []use) {
+	for _, u := range list {
+		if s.uses[u]--; s.uses[u] == 0 {
+			delete(s.uses, u)
+			if s.byKey[u.key] == u.file { // the inode can have other content when it is mapped again
+				delete(s.byKey, u.key)
+			}
+		}
+		f := u.file
 		if f.users--; f.users > 0 {
 			continue
 		}
-		// The inode can have other content when it is mapped again.
-		for _, key := range f.keys {
-			if s.byKey[key] == f {
-				delete(s.byKey, key)
-			}
-		}
-		f.keys = nil
 		s.clock++
 		f.idle = s.clock
 		if f.means == MeansTable && f.object != noObject && (f.same == "" || f.state != loaded) {

@@ -105,7 +105,7 @@ type space struct {
 	id    uint64
 	users int
 	maps  []Mapping
-	files []*file   // files that maps refers to
+	files []use     // files that maps refers to
 	since time.Time // when they were read
 }
 
@@ -357,8 +357,9 @@ func (k *Keeper) read(pid uint32, p *process, now time.Time) {
 	mapped, used := k.files.mappings(pid, list)
 	p.missed = false
 	if p.space != nil && slices.Equal(mapped, p.space.maps) {
-		k.files.release(used)
-		k.setSpace(pid, p) // records that it was looked at
+		k.files.release(p.space.files)
+		p.space.files = used // other copies of its files may be mapped now
+		k.setSpace(pid, p)   // records that it was looked at
 	} else if k.move(pid, p, mapped, used, now) {
 		p.wait = rereadFirst
 		p.next = now.Add(p.wait)
@@ -373,7 +374,7 @@ func (k *Keeper) setSpace(pid uint32, p *process) {
 
 // move gives a process a new space with these mappings. Spaces never change, since the walker
 // caches what it finds in them.
-func (k *Keeper) move(pid uint32, p *process, mapped []Mapping, used []*file, now time.Time) bool {
+func (k *Keeper) move(pid uint32, p *process, mapped []Mapping, used []use, now time.Time) bool {
 	slot, ok := k.spaces.take()
 	if !ok {
 		k.files.release(used)
