@@ -60,7 +60,8 @@ func (s *server) state(families map[string]*dto.MetricFamily) *state {
 }
 
 // series returns the series of a metric that count. The ranks of a tensor or pipeline parallel group
-// report the same requests: of these, the first rank's count.
+// report the same requests: of these, the first rank's count. A gauge with a series for each priority
+// has a series with their sum, whose priority is empty: the sum counts.
 func (n *name) series(families map[string]*dto.MetricFamily) (out []*dto.Metric) {
 	at := map[string]int{} // in out, by group
 	for _, m := range families[n.metric].GetMetric() {
@@ -78,27 +79,32 @@ func (n *name) series(families map[string]*dto.MetricFamily) (out []*dto.Metric)
 	return out
 }
 
-// groupOf returns the labels of a series without its rank, and whether it counts.
+// groupOf returns the labels that series of the same requests share, and whether the series counts.
 func (n *name) groupOf(m *dto.Metric) (group string, selected bool) {
 	var b strings.Builder
 	selected = n.label == ""
 	for _, l := range m.GetLabel() {
 		selected = selected || l.GetName() == n.label && l.GetValue() == n.value
-		if l.GetName() != "tp_rank" && l.GetName() != "pp_rank" {
-			fmt.Fprintf(&b, "%q=%q,", l.GetName(), l.GetValue())
+		switch name := l.GetName(); {
+		case name == "tp_rank" || name == "pp_rank" || name == "moe_ep_rank": // the last differs between tensor ranks
+		case name == "priority" && m.Gauge != nil:
+		default:
+			fmt.Fprintf(&b, "%q=%q,", name, l.GetValue())
 		}
 	}
 	return b.String(), selected
 }
 
-// rankOf returns a number that orders the ranks of a group.
+// rankOf returns a number that orders the series of a group. Series of one priority come last.
 func rankOf(m *dto.Metric) (rank int) {
 	for _, l := range m.GetLabel() {
-		n, err := strconv.Atoi(l.GetValue())
-		if n = min(n, 1<<20-1); err != nil {
-			continue
-		}
+		n, _ := strconv.Atoi(l.GetValue()) // 0 if it is no number
+		n = min(n, 1<<20-1)
 		switch l.GetName() {
+		case "priority":
+			if l.GetValue() != "" {
+				rank += 1 << 41
+			}
 		case "pp_rank":
 			rank += n << 20
 		case "tp_rank":

@@ -56,6 +56,7 @@ func TestServers(t *testing.T) {
 		"sglang": {"SGLang", map[string]float64{"running": 7, "waiting": 1, "kv_cache": 0.6, "preemptions": 3, "prompt_tokens": 100, "generated_tokens": 50},
 			all("first_token between_tokens request queue")},
 		"sglang_dp_attention": {"SGLang", map[string]float64{"running": 12, "waiting": 3, "kv_cache": 0.9}, nil},
+		"sglang_priority":     {"SGLang", map[string]float64{"running": 10, "waiting": 3, "generated_tokens": 50}, nil},
 		"tensorrt_llm": {"TensorRT-LLM", map[string]float64{"running": 6, "waiting": 2, "kv_cache": 0.75, "prompt_tokens": 70, "generated_tokens": 30},
 			all("first_token between_tokens request queue prefill decode")},
 		"tgi":            {"TGI", map[string]float64{"running": 8, "waiting": 1, "prompt_tokens": 90, "generated_tokens": 40}, tgi},
