@@ -2,9 +2,9 @@
 // line, and the functions inlined there.
 //
 // A [Symbolizer] takes a process and the addresses of a stack. It reads the process's mappings at
-// first use, and again when an address is in none of them. It looks each address of a file up once,
-// in package image. So a stack of known addresses costs some microseconds. All processes that map a
-// file, identified by its build id, share the results.
+// first use, again when an address is in none of them, and again after ten seconds. It looks each
+// address of a file up once, in package image. So a stack of known addresses costs some microseconds.
+// All processes that map a file, identified by its build id, share the results.
 //
 // Files are opened through the process, in its own root. So are separate debug files and the names
 // that a JIT writes for its code (/tmp/perf-PID.map). The package uses no network. An address

@@ -3,6 +3,7 @@ package native
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"ingero/internal/elffile"
@@ -31,8 +32,12 @@ type mapping struct {
 // mappingSize is the approximate size of a mapping in memory, in bytes.
 const mappingSize = 192
 
-// refreshWait is the minimum time between two reads of a process's mappings.
-const refreshWait = 100 * time.Millisecond
+// refreshWait is the minimum time between two reads of a process's mappings. After rereadWait they are read
+// again in any case: a library can replace another at its addresses.
+const (
+	refreshWait = 100 * time.Millisecond
+	rereadWait  = 10 * time.Second
+)
 
 // known returns the entry of a process, and creates it if necessary.
 func (s *Symbolizer) known(pid uint32) *process {
@@ -47,31 +52,38 @@ func (s *Symbolizer) known(pid uint32) *process {
 }
 
 // process returns the entry of a process. It reads the mappings again if one of the addresses is in
-// none of them.
+// none of them, or if they are old.
 func (s *Symbolizer) process(pid uint32, seen int64, ips []uint64) *process {
 	p := s.known(pid)
-	look := p.read.IsZero() && !p.ended
+	now := s.now()
+	look := !p.ended && now.Sub(p.read) >= rereadWait
 	for i, ip := range ips {
 		if look {
 			break
 		}
 		look = p.mapping(ip, i == 0) == nil
 	}
-	if now := s.now(); look && now.Sub(p.read) >= refreshWait {
-		s.read(p, seen, now)
+	if look && now.Sub(p.read) >= refreshWait {
+		s.read(p, seen, now, ips)
 	}
 	return p
 }
 
-// read reads the mappings of a process.
-func (s *Symbolizer) read(p *process, seen int64, now time.Time) {
+// read reads the mappings of a process, for a stack. If none of the stack's addresses is in the new ones,
+// the stack is from before an exec, and the mappings stay.
+func (s *Symbolizer) read(p *process, seen int64, now time.Time, ips []uint64) {
 	p.read = now
 	list, err := s.fs.Code(p.pid, time.Unix(0, seen))
 	if err != nil {
 		p.ended = p.ended || errors.Is(err, proc.ErrExited) && len(p.code) == 0
 		return
 	}
-	s.take(p, list, now)
+	has := func(ip uint64) bool {
+		return slices.ContainsFunc(list, func(m proc.Mapping) bool { return m.Start <= ip && ip <= m.End })
+	}
+	if len(p.code) == 0 || slices.ContainsFunc(ips, has) {
+		s.take(p, list, now)
+	}
 }
 
 // take replaces the mappings of a process.
