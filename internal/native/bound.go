@@ -1,6 +1,11 @@
 package native
 
-import "time"
+import (
+	"maps"
+	"time"
+
+	"ingero/internal/proc"
+)
 
 // bytes estimates the memory held, in bytes.
 func (s *Symbolizer) bytes() (n int) {
@@ -81,13 +86,8 @@ func (s *Symbolizer) Trim() {
 		if m.users == 0 && since(m.left) >= 6*s.limits.Idle {
 			_ = s.shut(m)
 			delete(s.modules, c)
-			if s.byKey[m.key] == m {
-				delete(s.byKey, m.key)
-			}
+			maps.DeleteFunc(s.byKey, func(_ proc.Key, of *module) bool { return of == m })
+			clear(s.words)
 		}
-	}
-	if len(s.modules) == 0 {
-		clear(s.words)
-		clear(s.byKey)
 	}
 }

@@ -50,6 +50,46 @@ func TestChurn(t *testing.T) {
 	}
 }
 
+// The keys of all copies of a file go with its data.
+func TestKeysOfCopies(t *testing.T) {
+	testkit.NeedTool(t, "cat")
+	path, err := exec.LookPath("cat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1000, 0)
+	s := newSymbolizer(t, Limits{Idle: time.Second}, func() time.Time { return now })
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		copied := filepath.Join(dir, name)
+		testkit.CopyProgram(t, copied, path)
+		c := testkit.Start(t, exec.Command(copied))
+		c.Send("up")
+		c.Line("up") // it has mapped its libraries
+		pid := uint32(c.PID())
+		code, err := proc.FS{}.Code(pid, time.Unix(0, far))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range code {
+			if m.Path == copied || m.Path == "[vdso]" {
+				s.Resolve(pid, far, []uint64{m.Start + 8}, true)
+			}
+		}
+	}
+	if len(s.byKey) != 2 || len(s.modules) != 2 {
+		t.Fatalf("%d keys and %d modules, want 2 and 2", len(s.byKey), len(s.modules))
+	}
+	for pid := range s.procs {
+		s.Forget(pid)
+	}
+	now = now.Add(6 * time.Second)
+	s.Trim()
+	if len(s.byKey)+len(s.words) != 0 || len(s.modules) != 1 {
+		t.Errorf("%d keys, %d strings and %d modules are left, want none but the vdso's", len(s.byKey), len(s.words), len(s.modules))
+	}
+}
+
 // The memory held stays within its limit, and evicted data is read again.
 func TestBounds(t *testing.T) {
 	dir := target(t, "-O2", "-g")

@@ -25,7 +25,6 @@ type content struct {
 // module is a file of code, with the results of its lookups.
 type module struct {
 	content content
-	key     proc.Key
 	img     *image.Image // nil when closed
 	layout  elffile.Loads
 	answers map[uint64]*answer // by address in the file

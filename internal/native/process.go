@@ -176,7 +176,7 @@ func (s *Symbolizer) identify(p *process, m *mapping) *module {
 	}
 	mod := s.modules[c]
 	if mod == nil {
-		mod = &module{content: c, key: m.Mapping.Key, answers: map[uint64]*answer{}}
+		mod = &module{content: c, answers: map[uint64]*answer{}}
 		if !s.load(mod, p, m, f) {
 			s.figures.Unread++
 			mod.bad = true
