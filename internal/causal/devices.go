@@ -116,7 +116,7 @@ func deviceIn(t *tick.Tick, p *tick.Process, s *tick.State) string {
 			return numbered(t, "GPU-"+d.UUID)
 		}
 	}
-	if len(t.GPUs) == 1 {
+	if len(t.GPUs) == 1 && !(t.GPUs[0].MIG && strings.HasPrefix(p.Devices, "MIG-")) {
 		return strconv.Itoa(t.GPUs[0].Index)
 	}
 	if ordinal == 0 && len(t.GPUs) == 0 && p.Rank == 0 {
@@ -201,7 +201,7 @@ func (w *Window) throttled(device string, from, to int64) (why []string, clock s
 // neighbours returns the processes that used the same GPU more in [from, to] than before, sorted by
 // launches per second, the busiest first.
 func (w *Window) neighbours(pid uint32, device string, from, to int64) (out []neighbour) {
-	if device == "" {
+	if device == "" || w.divided(device) {
 		return nil
 	}
 	for _, b := range w.Histories() {
@@ -225,6 +225,16 @@ func (w *Window) neighbours(pid uint32, device string, from, to int64) (out []ne
 	}
 	slices.SortStableFunc(out, func(a, b neighbour) int { return cmp.Compare(b.launches, a.launches) })
 	return out
+}
+
+// divided reports whether a device is a whole GPU with MIG instances: which instance a process uses is unknown.
+func (w *Window) divided(device string) bool {
+	for i := range w.devices.gpus {
+		if g := &w.devices.gpus[i].GPU; g.MIG && isGPU(device, g) {
+			return true
+		}
+	}
+	return false
 }
 
 // leastLaunches is the launch rate per second from which a process can keep a GPU from another.

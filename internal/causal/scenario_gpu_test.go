@@ -17,6 +17,9 @@ var gpuFacts = map[string]func(t *tick.Tick, f *fact, at int64){
 		clock, most := int64(900e6), int64(1980e6)
 		t.GPUs = append(t.GPUs, tick.GPU{Time: t.Time, Index: 0, Throttle: []string{f.Object}, ClockSM: &clock, ClockSMMax: &most})
 	},
+	"divided": func(t *tick.Tick, _ *fact, _ int64) {
+		t.GPUs = append(t.GPUs, tick.GPU{Time: t.Time, MIG: true})
+	},
 	"neighbour": func(t *tick.Tick, f *fact, _ int64) {
 		launch, _ := events.OpByName("cudaLaunchKernel")
 		t.Processes = append(t.Processes, tick.Process{PID: f.PID, Comm: f.Comm, Where: tick.Where{Devices: f.Object}})
