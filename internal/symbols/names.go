@@ -141,7 +141,7 @@ func (n *Names) call(c *events.Call, a action) {
 func (n *Names) define(p *process, handle uint64, r reg) {
 	old, known := p.regs[handle]
 	switch {
-	case known && old.same(r):
+	case known && old.same(r) && !p.renewed(old):
 		return
 	case known:
 		p.leave(handle, old, r.since)

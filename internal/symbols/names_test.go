@@ -143,6 +143,18 @@ func namesCases(t *testing.T) []namesCase {
 	unload := func(pid uint32, at int64) events.Call {
 		return call(t, "cuModuleUnload", pid, at, map[events.Role]uint64{events.RoleModule: 5})
 	}
+	kernelText := func(at int64, s string) events.Text {
+		return events.Text{Time: at, TID: 1, PID: 1, Op: op(t, "cuLibraryGetKernel"), Text: s}
+	}
+	kernel := func(at int64) events.Call {
+		return call(t, "cuLibraryGetKernel", 1, at, map[events.Role]uint64{events.RoleKernel: 60, events.RoleName: 0xdead, events.RoleLibrary: 3})
+	}
+	alias := func(at int64) events.Call {
+		return call(t, "cuKernelGetFunction", 1, at, map[events.Role]uint64{events.RoleFunc: 61, events.RoleKernel: 60})
+	}
+	drop := func(at int64) events.Call {
+		return call(t, "cuLibraryUnload", 1, at, map[events.Role]uint64{events.RoleLibrary: 3})
+	}
 	return []namesCase{
 		{"registered", []tick.Batch{{Calls: []events.Call{register(t, 1, 10, 1, 100, 3), launch(t, 1, 20, 1), launch(t, 1, 21, 1)}}},
 			map[string]uint64{"_Z1av": 2}, 1},
@@ -169,6 +181,9 @@ func namesCases(t *testing.T) []namesCase {
 			call(t, "__cudaGetKernel", 1, 11, map[events.Role]uint64{events.RoleKernel: 60, events.RoleFunc: 1}),
 			call(t, "cuKernelGetFunction", 1, 12, map[events.Role]uint64{events.RoleFunc: 61, events.RoleKernel: 60}),
 			launch(t, 1, 20, 60), launch(t, 1, 21, 61)}}}, map[string]uint64{"_Z1av": 2}, 2},
+		{"a handle of a handle again", []tick.Batch{{Texts: []events.Text{kernelText(5, "one"), kernelText(11, "two")},
+			Calls: []events.Call{kernel(5), alias(6), alias(7), launch(t, 1, 9, 61), drop(10), kernel(11), alias(12), alias(13), launch(t, 1, 15, 61)}}},
+			map[string]uint64{"one": 1, "two": 1}, 2},
 		{"the same handle", []tick.Batch{{Calls: []events.Call{register(t, 1, 10, 1, 100, 3),
 			call(t, "__cudaGetKernel", 1, 11, map[events.Role]uint64{events.RoleKernel: 1, events.RoleFunc: 1}), launch(t, 1, 20, 1)}}},
 			map[string]uint64{"_Z1av": 1}, 1},

@@ -120,6 +120,15 @@ func (p *process) find(handle uint64) (r reg, known bool) {
 	return reg{}, false
 }
 
+// renewed reports whether r is an alias whose target was registered again after it.
+func (p *process) renewed(r reg) bool {
+	if !r.alias {
+		return false
+	}
+	target, known := p.find(r.value)
+	return known && target.since > r.since
+}
+
 // registration returns the registration of a handle at a time.
 func (p *process) registration(handle uint64, at int64) (reg, bool) {
 	if r, ok := p.regs[handle]; ok && r.since <= at {
