@@ -275,15 +275,13 @@ var allNormal = waitBaseline{known: true, ns: math.MaxInt64 / 2}
 // shared finds the baseline of waits for the job's own threads. Threads take CPUs from each other, in one
 // step more than in the next, so the mean of the steps around a step counts. The mean of the lowest level is
 // usual. Without a higher level, the median is usual, up to twice its value. Nothing is usual if threads
-// take much from each other at all times, or nothing for a while.
+// take much from each other at all times, or nothing for a while. Steps in which others took the CPUs do
+// not tell what is usual: the threads could not take them meanwhile.
 func (e *Engine) shared(steps []step, key baselineKey) waitBaseline {
-	all := make([]weighted, len(steps))
-	for i := range steps {
-		all[i] = weighted{e.sumOf(steps[i].record, key), steps[i].weight}
-	}
-	size := max(stretchSize(len(all)), len(all)/maxStretches)
-	around := smooth(all, size)
-	low, lowSteps, from := all, steps, int64(0)
+	all, lowSteps := e.untaken(steps)
+	low := e.sums(lowSteps, key)
+	size := runSize(len(low))
+	sorted, from := slices.Sorted(slices.Values(smooth(low, size))), int64(0)
 	for { // there may be several higher levels
 		l, ok := lowerLevel(low, size)
 		if !ok {
@@ -297,19 +295,54 @@ func (e *Engine) shared(steps []step, key baselineKey) waitBaseline {
 		length += w.w * float64(lowSteps[i].length)
 		count += w.w
 	}
-	sorted := slices.Sorted(slices.Values(around))
-	switch {
-	case waited >= muchShared*length || from == 0 && sorted[len(sorted)/10] < leastSlow:
+	if waited >= muchShared*length || from == 0 && sorted[len(sorted)/10] < leastSlow {
 		return waitBaseline{}
-	case from > 0:
-		return waitBaseline{known: true, ns: int64(waited / count), around: highest(around, size/2), from: from}
 	}
-	usual := sorted[len(sorted)/2]
-	return waitBaseline{known: true, ns: usual, around: highest(around, size/2), from: usual + max(usual, leastGrowth)}
+	usual := int64(waited / count)
+	if from == 0 {
+		usual = sorted[len(sorted)/2]
+		from = usual + max(usual, leastGrowth)
+	}
+	return waitBaseline{known: true, ns: usual, around: highest(smooth(e.sums(all, key), size), size/2), from: from}
+}
+
+// untaken returns all steps, and those around which only the job's own threads took much CPU time. If these
+// are few, it returns all twice.
+func (e *Engine) untaken(steps []step) (all, out []sample) {
+	taken := make([]weighted, len(steps))
+	for i := range steps {
+		x := steps[i].sample
+		all, taken[i].w = append(all, x), x.weight
+		for _, p := range x.parts[:x.nparts] {
+			if e.causes.list[p.cause].baseline == baselineZero {
+				taken[i].v += p.ns
+			}
+		}
+	}
+	for i, ns := range smooth(taken, runSize(len(taken))) {
+		if ns < max(leastSlow, all[i].length/100) {
+			out = append(out, all[i])
+		}
+	}
+	if len(out) < minLearn || float64(len(out)) < freeShare*float64(len(all)) {
+		return all, all
+	}
+	return all, out
+}
+
+// sums returns the sum of each step's waits that share a baseline.
+func (e *Engine) sums(steps []sample, key baselineKey) []weighted {
+	out := make([]weighted, len(steps))
+	for i, x := range steps {
+		out[i] = weighted{e.sumOf(x.record, key), x.weight}
+	}
+	return out
 }
 
 // maxStretches bounds the runs of steps whose means are compared: short ones vary more.
 const maxStretches = 32
+
+func runSize(steps int) int { return max(stretchSize(steps), steps/maxStretches) }
 
 // muchShared is the share of the time from which threads that always take CPUs from each other cost the
 // job something.
