@@ -30,9 +30,13 @@ struct slice {
 
 #define CULPRITS 16 /* a power of two */
 
-/* Total use of a CPU in a wait: by a process, or by a thread of the waiting process. */
+/*
+ * Total use of a CPU in a wait: by a process, or by a thread of the waiting process. The threads
+ * of an enrolled thread's process are one culprit: of what a waker waited for, only the process
+ * counts. One record for each of dozens of threads would cost the job more than it explains.
+ */
 struct culprit {
-	__u32 id; /* tgid; within the waiting process, tid */
+	__u32 id; /* tgid; of a thread that is told apart, tid */
 	__u32 slice; /* one of its slices; from SLICES on: index in gathered */
 	__u64 ns; /* with STRANGER; 0: none */
 };
@@ -65,7 +69,9 @@ struct cpu {
 	__u64 from, to; /* bounds of the wait */
 	__u64 oldest; /* start of the first slice in it */
 	__u32 tgid; /* waiting process */
+	__u32 apart; /* its threads are told apart */
 	__u32 least; /* culprit with the least time, while one is added */
+	__u32 unused;
 	__u64 newest; /* head of the CPU that was waited for, which may go on meanwhile */
 	__u64 others; /* ns: of culprits without a slot */
 	__u64 own_others; /* likewise, of threads of the waiting process */

@@ -75,10 +75,10 @@ __noinline int charge(__u32 cpu, __u32 scratch_cpu, __u32 i)
 	ns = take_from(&scratch->others, b - a);
 	if (!ns)
 		return 0;
-	if (s->who.tgid == scratch->tgid)
-		accuse(scratch_cpu, s->who.tid, n, ns);
-	else
+	if (s->who.tgid != scratch->tgid)
 		accuse(scratch_cpu, s->who.tgid, n, ns | STRANGER);
+	else
+		accuse(scratch_cpu, scratch->apart ? s->who.tid : scratch->tgid, n, ns);
 	return 1;
 }
 
@@ -96,10 +96,12 @@ __noinline int charge_gathered(__u32 cpu, __u32 scratch_cpu, __u32 i)
 	ns = take_from(&scratch->others, x->ns);
 	if (!ns)
 		return 0;
-	if (x->last.who.tgid == scratch->tgid) /* which of its threads is unknown */
+	if (x->last.who.tgid != scratch->tgid)
+		accuse(scratch_cpu, x->last.who.tgid, SLICES + i, ns | STRANGER);
+	else if (scratch->apart) /* which of its threads is unknown */
 		scratch->own_others += ns;
 	else
-		accuse(scratch_cpu, x->last.who.tgid, SLICES + i, ns | STRANGER);
+		accuse(scratch_cpu, scratch->tgid, SLICES + i, ns);
 	return 1;
 }
 

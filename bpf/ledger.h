@@ -126,6 +126,7 @@ static __always_inline void emit_runnable(struct thread *t, struct cpu *scratch,
 	rec->start_ns = now - ns;
 	rec->ns = ns;
 	rec->on = (struct block){};
+	scratch->apart = !t->clock.hop;
 	find_culprits(t->clock.cpu, here, now - ns, now, t->tgid);
 	for (int i = 0; i < CULPRITS; i++) {
 		if (!emit_culprit(t->clock.cpu, here, i, flags))

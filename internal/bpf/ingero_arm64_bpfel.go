@@ -143,7 +143,9 @@ type IngeroCpu struct {
 	To        uint64
 	Oldest    uint64
 	Tgid      uint32
+	Apart     uint32
 	Least     uint32
+	Unused    uint32
 	Newest    uint64
 	Others    uint64
 	OwnOthers uint64

@@ -149,7 +149,7 @@ type Wait struct {
 	Duration int64  // ns
 	Taken    int64  // WaitRunnable: ns of Duration in which Who had the CPU
 	Arg      uint64 // first argument of Syscall: a file descriptor, a futex's address; ReasonGIL: the PyThreadState of the lock's holder
-	Who      Thread // WaitRunnable: had the CPU; for another process, its first thread represents all. WaitBlocked: woke or stopped the thread
+	Who      Thread // WaitRunnable: had the CPU; of another process, its first thread represents all; of its own, one represents all if Hop > 0. WaitBlocked: woke or stopped the thread
 	PID, TID uint32 // the thread that waited
 	Stack    uint32 // ID of a [Stack], 0: none. Of Who: where it released the lock (ReasonGIL), else where it spent most of its time; or see OwnStack
 	Dev      uint32 // device (major << 20 | minor): a special file's own, or the one that holds the file

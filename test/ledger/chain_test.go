@@ -126,6 +126,32 @@ func TestLockInTurns(t *testing.T) {
 	}
 }
 
+// The threads of a waker's process that have its CPU are one culprit, however many they are.
+func TestSiblingsOfWaker(t *testing.T) {
+	_, program := buildProgram(t, "siblings")
+	child := testkit.Start(t, exec.Command(program, "50"))
+	tids := numbers(t, child.Line(""))
+	saw, wait := watch(t, tracing{}, uint32(child.PID()))
+	child.Send("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	wait()
+	took := map[int64]bool{} // by start of the wait: a thread of the process
+	for _, w := range saw.waitsOf(tids[1]) {
+		if w.State != events.WaitRunnable || w.Who.PID != tids[0] {
+			continue
+		}
+		if took[w.Start] || w.Hop != 1 || w.Who.TID == 0 || w.Who.TID == w.TID {
+			t.Fatalf("hop %d, by a second thread of its process, or none: %+v", w.Hop, w)
+		}
+		took[w.Start] = true
+	}
+	if len(took) == 0 {
+		t.Fatal("the thread that writes has never waited for a thread of its process")
+	}
+}
+
 // The waker of a wait has a start time, as the kernel reports it for each thread.
 func TestWakerHasItsStart(t *testing.T) {
 	_, program := buildChain(t)
