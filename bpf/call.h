@@ -17,7 +17,7 @@ __noinline int count_stateless(__u32 tgid, __u32 row)
 	if (!bpf_map_lookup_elem(&targets, &tgid))
 		return 0;
 	drop(DROP_THREADS_FULL);
-	slot = find_slot(tgid, row, true);
+	slot = find_slot(tgid, row);
 	c = bpf_map_lookup_elem(&call_counts, &slot);
 	if (c) {
 		add(&c->calls, 1);
@@ -93,12 +93,12 @@ static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
 }
 
 /*
- * Opens a call, inside `around` if not NULL, to be closed at its return. `origin` and `by` describe
- * the runtime launch that it is counted and recorded as, if any.
+ * Opens a call, inside `around` if not NULL, to be closed at its return. It is counted in a slot, and
+ * recorded as the runtime launch `by`, if not NULL.
  */
 static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task, struct thread *t,
 				   const struct recipe *r, const struct open_call *around,
-				   __u64 cookie, __u32 origin, const struct recipe *by)
+				   __u64 cookie, __u32 slot, const struct recipe *by)
 {
 	__u32 at = t->depth;
 	struct open_call *o;
@@ -118,7 +118,8 @@ static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task
 	o->seen = 1ULL << COOKIE_COPY(cookie);
 	o->links = links_changed;
 	begin(&o->rec, r, t->tgid, task->pid, around);
-	o->rec.result = origin;
+	o->rec.result = 0;
+	COUNTED(o) = slot;
 	read_args(ctx, r, &o->rec, t->slot);
 	if (by)
 		derive(&o->rec, by->op);
@@ -149,7 +150,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	struct recipe *r = bpf_map_lookup_elem(&recipes, &row), *by = NULL;
 	struct open_call *o = NULL;
 	struct counts *c;
-	__u32 origin = 0;
+	__u32 slot;
 	bool launch, counted = false;
 
 	if (!r)
@@ -169,7 +170,8 @@ static __always_inline int enter(struct pt_regs *ctx)
 		return SKIP_RETURN;
 	}
 	prune(ctx, t, sp, r);
-	c = counts_of(t->cache, tgid, row, true);
+	slot = slot_of(t->cache, tgid, row);
+	c = bpf_map_lookup_elem(&call_counts, &slot);
 	if (!c)
 		return SKIP_RETURN;
 	add(&c->calls, 1);
@@ -181,7 +183,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	if (launch && !counted && (t->flags & TARGET_LAUNCHES || t->counted_sp))
 		lever = lever_counts(t, sp, r->op, r->layer == LAYER_DRIVER);
 	if (r->layer == LAYER_DRIVER && origins_mode != ORIGINS_OFF && !(__u16)lever)
-		by = made_by(ctx, t, r, counted ? o : NULL, &c, &origin);
+		by = made_by(ctx, t, r, counted ? o : NULL, &c, &slot);
 	if (o || (__u16)lever)
 		add(&c->nested, 1);
 	else if (launch)
@@ -195,7 +197,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 		count_only(ctx, t, r, tid, o, lever, cookie, c->calls, by);
 		return SKIP_RETURN;
 	}
-	follow(ctx, task, t, r, o, cookie, origin, by);
+	follow(ctx, task, t, r, o, cookie, slot, by);
 	return WATCH_RETURN;
 }
 
@@ -242,7 +244,8 @@ static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, s
 					const struct recipe *r, const struct parts *p, __u64 ns,
 					bool *has)
 {
-	struct counts *c = counts_of(t->cache, t->tgid, counted_row(o), false);
+	__u32 slot = COUNTED(o);
+	struct counts *c = bpf_map_lookup_elem(&call_counts, &slot);
 	struct call_record *rec = &o->rec;
 	__u64 size = offsetof(struct call_record, throttled), cost;
 	__u32 shift = 0;
@@ -323,7 +326,7 @@ static __always_inline int leave(struct pt_regs *ctx)
 #pragma unroll
 	for (int i = 1; i < MAX_DEPTH; i++)
 		if (i > at && i < t->depth)
-			abandon(tgid, counted_row(&t->open[i]));
+			abandon(COUNTED(&t->open[i]));
 	if (ledger)
 		settle(t, task);
 	o = &t->open[INDEX(at, MAX_DEPTH)];

@@ -53,18 +53,16 @@ static __always_inline void add(__u64 *to, __u64 n)
 }
 
 /*
- * The slot for a row of a process; the row's own if there is none. A call that begins creates one,
- * and counts as dropped if none is free.
+ * The slot for a row of a process, created if needed. If none is free, the row's own: then the call
+ * counts as dropped.
  */
-__noinline __u32 find_slot(__u32 tgid, __u32 row, bool begins)
+__noinline __u32 find_slot(__u32 tgid, __u32 row)
 {
 	struct counts_key key = { .tgid = tgid, .row = row };
 	__u32 *known = bpf_map_lookup_elem(&count_slots, &key), slot = 0;
 
 	if (known)
 		return *known;
-	if (!begins)
-		return row & (MAX_ROWS - 1);
 	if (!bpf_map_pop_elem(&free_slots, &slot)) {
 		if (!bpf_map_update_elem(&count_slots, &key, &slot, BPF_NOEXIST))
 			return slot;
@@ -77,25 +75,23 @@ __noinline __u32 find_slot(__u32 tgid, __u32 row, bool begins)
 	return row & (MAX_ROWS - 1);
 }
 
-/* The counts of a row of a process, as of find_slot(). A row's own slot is not cached. */
-static __always_inline struct counts *counts_of(struct cached_slot cache[CACHE], __u32 tgid,
-						__u32 row, bool begins)
+/* find_slot() with a cache, in which no row's own slot is. */
+static __always_inline __u32 slot_of(struct cached_slot cache[CACHE], __u32 tgid, __u32 row)
 {
 	struct cached_slot *c = &cache[row & (CACHE - 1)];
 	__u32 slot = c->slot;
 
 	if (c->row_plus_1 != row + 1) {
-		slot = find_slot(tgid, row, begins);
+		slot = find_slot(tgid, row);
 		c->slot = slot;
 		c->row_plus_1 = slot < MAX_ROWS ? 0 : row + 1;
 	}
-	return bpf_map_lookup_elem(&call_counts, &slot);
+	return slot;
 }
 
 /* A call that will not return: longjmp, exec, the end of its thread. */
-__noinline int abandon(__u32 tgid, __u32 row)
+__noinline int abandon(__u32 slot)
 {
-	__u32 slot = find_slot(tgid, row, false);
 	struct counts *c = bpf_map_lookup_elem(&call_counts, &slot);
 
 	if (c)

@@ -37,28 +37,29 @@ static __always_inline __u32 look_at_origin(struct pt_regs *ctx, struct thread *
 
 /*
  * The recipe of the runtime launch that a driver launch is to be counted and recorded as, since no
- * probe saw that one; NULL for none. The driver's is counted as nested in it, and *c becomes the
- * runtime's counts. *origin is 1 + its row.
+ * probe saw that one; NULL for none. The driver's is counted as nested in it. *c and *slot become
+ * the runtime's counts and their slot.
  */
 static __always_inline struct recipe *made_by(struct pt_regs *ctx, struct thread *t,
 					      const struct recipe *r, struct open_call *around,
-					      struct counts **c, __u32 *origin)
+					      struct counts **c, __u32 *slot)
 {
-	__u32 known = look_at_origin(ctx, t, r, around), row = known - 1;
+	__u32 known = look_at_origin(ctx, t, r, around), row = known - 1, runtime;
 	struct recipe *by;
 	struct counts *of;
 
 	if (!known)
 		return NULL;
 	by = bpf_map_lookup_elem(&recipes, &row);
-	of = counts_of(t->cache, t->tgid, row, true);
+	runtime = slot_of(t->cache, t->tgid, row);
+	of = bpf_map_lookup_elem(&call_counts, &runtime);
 	if (!by || !of)
 		return NULL;
 	add(&(*c)->nested, 1);
 	add(&(*c)->unmeasured, 1);
 	add(&of->calls, 1);
 	*c = of;
-	*origin = known;
+	*slot = runtime;
 	return by;
 }
 

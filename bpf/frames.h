@@ -64,7 +64,7 @@ static __always_inline void prune(struct pt_regs *ctx, struct thread *t, __u64 s
 		if (at > sp && (granted || (!(next && o->rec.result == ORIGIN_LAUNCHED) &&
 					    STANDS(ctx, t, at))))
 			return;
-		abandon(t->tgid, counted_row(o));
+		abandon(COUNTED(o));
 		t->depth = top;
 	}
 }

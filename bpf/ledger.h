@@ -3,9 +3,9 @@
  * The time ledger: for every thread that makes traced calls and every enrolled waker, when it was
  * off-CPU, why, and who had the CPU instead or ended the wait.
  *
- * The programs run under the scheduler's locks with interrupts off. They are not preempted and do
- * not nest, so per-CPU data is theirs alone (found_running uses none). A thread's state is changed by the CPU that it leaves
- * or gets, or by its waker while it is off-CPU; the scheduler's locks serialize these.
+ * The programs run under the scheduler's locks with interrupts off. They are not preempted and do not
+ * nest, so per-CPU data is theirs alone (found_running uses none). A thread's state is changed by the
+ * CPU that it leaves or gets, or by its waker while it is off-CPU; the scheduler's locks serialize these.
  */
 #pragma once
 
@@ -16,11 +16,10 @@ const volatile bool switch_has_state = true; /* sched_switch's fourth argument, 
 /* The state of a task's thread, if it has an account. */
 static __always_inline struct thread *followed(const struct task_struct *task)
 {
-	__u32 tid;
+	__u32 tid = task->pid;
 
 	if (!tracked_threads)
 		return NULL;
-	tid = task->pid;
 	return tracked(tid) ? bpf_map_lookup_elem(&threads, &tid) : NULL;
 }
 

@@ -35,14 +35,10 @@ struct open_call {
 	struct call_record rec; /* known part */
 };
 
-/* rec.result of an open launch. Above 0: 1 + the row that it is counted by: origin.h. */
-#define ORIGIN_LAUNCHED -1 /* it has made its driver launch */
+/* rec.on_cpu of an open call: the slot of its counts. Calls that begin later may have another one. */
+#define COUNTED(o) ((o)->rec.on_cpu)
 
-/* The row that an open call is counted by. */
-static __always_inline __u32 counted_row(const struct open_call *o)
-{
-	return o->rec.result > 0 ? o->rec.result - 1 : o->row;
-}
+#define ORIGIN_LAUNCHED 1 /* rec.result of an open launch, which has made its driver launch */
 
 #define WAKERS 4 /* a power of two */
 #define ENROL_AFTER 3 /* wake-ups by one thread; within the job one is enough */
@@ -361,7 +357,7 @@ __noinline int forget_thread(__u32 tid)
 		account_call(&t->clock.account, &t->open[0], &t->clock.account.off, rec.end_ns);
 	for (int i = 0; i < MAX_DEPTH; i++)
 		if (i < t->depth)
-			abandon(t->tgid, counted_row(&t->open[i]));
+			abandon(COUNTED(&t->open[i]));
 	rec.tgid = t->tgid;
 	rec.tid = tid;
 	rec.enrolled = t->clock.hop != 0;

@@ -70,6 +70,17 @@ static void wait_for_a_line()
 	puts("inside");
 	getchar();
 }
+static void jump_after_a_line()
+{
+	wait_for_a_line();
+	calls(1);
+	longjmp(back, 1);
+}
+static void around_a_jump()
+{
+	if (!setjmp(back))
+		cudaStreamSynchronize(jump_after_a_line);
+}
 static void work() // 200 us
 {
 	struct timespec a, b;
@@ -164,7 +175,11 @@ int main(int argc, char **argv)
 			cudaStreamSynchronize(jump_after_a_call);
 		calls(1);
 	} else if (!strcmp(mode,
-			   "longjmp-loop")) // the abandoned call and the next have the same stack pointer
+			   "longjmp-inside")) // out of a call with one inside it, into another
+		cudaStreamSynchronize(around_a_jump);
+	else if (
+		!strcmp(mode,
+			"longjmp-loop")) // the abandoned call and the next have the same stack pointer
 		for (volatile int i = 0; i < 100; i++) {
 			volatile int first = !setjmp(back);
 			cudaStreamSynchronize(first ? jump : nullptr);
