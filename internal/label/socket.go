@@ -182,9 +182,6 @@ func (s *Socket) read() {
 
 // rest reads what has arrived, without waiting.
 func (s *Socket) rest(raw syscall.RawConn, buf, oob []byte) {
-	if s.conn.SetReadDeadline(time.Time{}) != nil {
-		return
-	}
 	for range readSecond {
 		if _, err := s.receive(raw, buf, oob, false); err != nil {
 			return
@@ -192,17 +189,24 @@ func (s *Socket) rest(raw syscall.RawConn, buf, oob []byte) {
 	}
 }
 
-// receive takes the next datagram, and waits for one if wait is set. It returns the number of changes.
-// The datagram leaves the queue only after the look at its sender, which may wait for that: see [Send].
+// receive takes the next datagram. If wait is set, it waits for one until the deadline; otherwise deadlines
+// do not count, since Close may set one at any time. It returns the number of changes. The datagram leaves the queue only after the look at its sender, which may wait for that: see [Send].
 func (s *Socket) receive(raw syscall.RawConn, buf, oob []byte, wait bool) (n int, err error) {
 	var size, oobn, flags int
 	var got error
-	err = raw.Read(func(fd uintptr) bool {
+	peek := func(fd uintptr) {
 		for got = unix.EINTR; got == unix.EINTR; {
 			size, oobn, flags, _, got = unix.Recvmsg(int(fd), buf, oob, unix.MSG_PEEK|unix.MSG_DONTWAIT)
 		}
-		return !wait || got != unix.EAGAIN
-	})
+	}
+	if wait {
+		err = raw.Read(func(fd uintptr) bool {
+			peek(fd)
+			return got != unix.EAGAIN
+		})
+	} else {
+		err = raw.Control(peek)
+	}
 	if err = cmp.Or(err, got); err != nil {
 		return 0, err
 	}
