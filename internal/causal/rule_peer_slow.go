@@ -90,22 +90,26 @@ func (p *Part) isThreadWait() bool {
 // receive requests. In other processes, that thread may hold a lock.
 func (p *Part) hasReceiver() bool { return p.Serves && p.receives() != tick.ActivityUnknown }
 
-// busiestPeer returns the peer that the process of a finding, or one of its culprits, queries most;
-// ok is false if there is none.
+// busiestPeer returns the peer that the process of a finding, or one of its culprits, queries most; if it
+// queries none, the peer that sends it data most often. ok is false if there is none.
 func (w *Window) busiestPeer(x *Finding) (peer string, ok bool) {
 	pids := map[uint32]bool{x.PID: true}
 	for i := range x.Culprits {
 		pids[x.Culprits[i].Thread.PID] = true
 	}
-	times := map[string]uint64{}
+	queried, heard := map[string]uint64{}, map[string]uint64{}
 	for i := range w.host {
-		h := &w.host[i]
-		if !pids[h.PID] || h.PID == 0 || h.Kind != tick.HostConnect && h.Kind != tick.HostSend && h.Kind != tick.HostReceive {
-			continue
+		switch h := &w.host[i]; {
+		case !pids[h.PID] || h.PID == 0 || isClient(&h.HostSum):
+		case h.Kind == tick.HostConnect || h.Kind == tick.HostSend:
+			queried[h.Object] += max(h.Count, 1)
+		case h.Kind == tick.HostReceive:
+			heard[h.Object] += max(h.Count, 1)
 		}
-		if !isClient(&h.HostSum) {
-			times[h.Object] += max(h.Count, 1)
-		}
+	}
+	times := queried
+	if len(times) == 0 {
+		times = heard
 	}
 	for p, n := range times {
 		if !ok || n > times[peer] || n == times[peer] && p < peer {
