@@ -82,13 +82,14 @@ func (w *Window) reclaimedBy(b *ProcessHistory, kind tick.HostEvent) Finding {
 	return x
 }
 
-// reclaimShare is the share of a kind of reclaim that made steps longer, and when it was measured (Unix ns).
+// reclaimShare is the share of a kind of reclaim that made steps longer, and when it was measured or last
+// explained a loss (Unix ns).
 type reclaimShare struct {
 	share float64
 	at    int64
 }
 
-// shareHolds is the time for which a measured share is valid, ns.
+// shareHolds is the time for which a share is valid, ns.
 const shareHolds = 300e9
 
 // reclaims notes which share of a kind of reclaim made steps longer.
@@ -101,10 +102,10 @@ func (b *ProcessHistory) reclaims(kind tick.HostEvent, x reclaimShare) {
 
 // uncompared estimates what reclaim cost if no comparison shows how long a step takes without reclaim.
 // If no ended step has reclaim, all of it counts: the running step may not end because of it. All of a burst
-// counts, too. Otherwise the process reclaimed all the time. The thread of the steps reclaimed for at most the time that it was on a
-// CPU or blocked, or is in a running step. An earlier comparison may give the share of the reclaim that
-// makes steps longer. Half of the estimate is certain then. Without a share that explains a loss, nothing
-// is certain: other threads may have reclaimed.
+// counts, too. Otherwise the process reclaimed all the time. The thread of the steps reclaimed for at most
+// the time that it was on a CPU or blocked, or is in a running step. An earlier comparison may give the share
+// of the reclaim that makes steps longer. Half of the estimate is certain then. Without a share that explains
+// a loss, nothing is certain: other threads may have reclaimed.
 func (w *Window) uncompared(b *ProcessHistory, kind tick.HostEvent, x *Finding, steps []step, always bool) {
 	known := w.known(b.PID)
 	if !always {
@@ -124,6 +125,8 @@ func (w *Window) uncompared(b *ProcessHistory, kind tick.HostEvent, x *Finding, 
 	if y, ok := b.reclaimed[kind]; ok && w.Now()-y.at <= shareHolds {
 		if lost := min(int64(y.share*float64(x.Lost)), most); float64(lost) >= least {
 			x.Lost, x.Min, x.Max = lost, lost/4, min(2*lost, most)
+			y.at = w.Now() // while it goes on
+			b.reclaims(kind, y)
 			return
 		}
 	}
