@@ -54,7 +54,7 @@ func (e *Engine) crowdOf(v *verdict, rule int) {
 	if reported < least {
 		return
 	}
-	sum := &tally{rule: rule, group: crowdOf, by: map[uint32]float64{}}
+	sum := &tally{rule: rule, group: crowdOf, by: map[uint32]float64{}, merged: []string{several}}
 	v.tally = slices.DeleteFunc(v.tally, func(y *tally) bool {
 		if y.rule != rule || y == most {
 			return false

@@ -3,6 +3,7 @@ package causal
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -239,6 +240,28 @@ func TestReplaced(t *testing.T) {
 	sum, _ := got.sum()
 	if len(got) != 2 || rules["burst-of-programs"] == 0 || sum < lost*99/100 || sum > lost*101/100 {
 		t.Errorf("%d chains, by rule and tick %v: %v in all, want %v", len(got), rules, sum, lost)
+	}
+}
+
+// Small causes that become a crowd are counted once.
+func TestSeveralBecomeACrowd(t *testing.T) {
+	steps := made(20000, 2, 4*ms, stress)
+	for i := range steps {
+		if len(steps[i].Waits) == 0 {
+			continue
+		}
+		k := uint32(100 + i/2%3)
+		if (steps[i].To-steps[0].From)/s1 < 100 {
+			k = 1000 + uint32(i/2%200)
+		}
+		steps[i].Waits[0].Who = events.Thread{PID: k, TID: k, Parent: 1, Name: events.NameOf("job" + strconv.Itoa(int(k)))}
+	}
+	got := total{}
+	lost := ticked(steps, func(_ *Engine, chains []tick.Chain) { got.add(chains) })
+	few, many := chainID(7, cpuTaken.Name, crowdOf), chainID(7, cpuTaken.Name, several)
+	sum, _ := got.sum()
+	if len(got) != 2 || got[few] == nil || got[many] == nil || sum < lost*99/100 || sum > lost*101/100 {
+		t.Errorf("%d chains: %v in all, want %v", len(got), sum, lost)
 	}
 }
 
