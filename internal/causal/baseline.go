@@ -2,7 +2,6 @@ package causal
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"ingero/internal/govern"
@@ -252,26 +251,6 @@ const (
 // likeUsual is the largest ratio between two similar hand-overs.
 const likeUsual = 3
 
-// pace finds the baseline of waits that keep a pace: unless they have two levels, all of them are
-// normal. If few steps wait, the levels are those of the steps with waits of the rule, however short.
-// Steps that waited for a thread of unknown activity are ignored.
-func (e *Engine) pace(steps []step, key baselineKey) waitBaseline {
-	for _, counts := range []func(*record) bool{
-		func(*record) bool { return true },
-		func(r *record) bool { return e.hasWaits(r, key.rule) },
-	} {
-		waits := e.waitsOf(steps, key, counts)
-		size := stretchSize(len(waits))
-		if l, ok := lowerLevel(waits, size); ok {
-			return waitBaseline{known: true, ns: quantile(thin(runsOf(waits, l.starts, size)), 0.9)}
-		}
-	}
-	return allNormal
-}
-
-// allNormal is a baseline that no wait exceeds.
-var allNormal = waitBaseline{known: true, ns: math.MaxInt64 / 2}
-
 // shared finds the baseline of waits for the job's own threads. Threads take CPUs from each other, in one
 // step more than in the next, so the mean of the steps around a step counts. The mean of the lowest level is
 // usual. Without a higher level, the median is usual, up to twice its value. Nothing is usual if threads
@@ -347,19 +326,6 @@ func runSize(steps int) int { return max(stretchSize(steps), steps/maxStretches)
 // muchShared is the share of the time from which threads that always take CPUs from each other cost the
 // job something.
 const muchShared = 0.1
-
-// waitsOf returns the waits that share a baseline, of each step with no thread of unknown activity that
-// counts accepts. They are valid until the next call.
-func (e *Engine) waitsOf(steps []step, key baselineKey, counts func(*record) bool) []weighted {
-	all := e.scratch.values[:0]
-	for i := range steps {
-		if x := &steps[i]; !x.unknown && counts(x.record) {
-			all = append(all, weighted{e.sumOf(x.record, key), x.weight})
-		}
-	}
-	e.scratch.values = all
-	return all
-}
 
 // hasWaits reports whether a step has waits of a rule.
 func (e *Engine) hasWaits(r *record, rule uint8) bool {

@@ -2,6 +2,7 @@ package causal
 
 import (
 	"testing"
+	"time"
 
 	"ingero/internal/ledger"
 	"ingero/internal/tick"
@@ -119,6 +120,61 @@ func TestWorkerSleeps(t *testing.T) {
 				t.Errorf("culprit %+v, want the worker and the path %q", x, path)
 			}
 		})
+	}
+}
+
+// While something else makes steps longer, a worker that keeps a pace sleeps less. Only the other cause is
+// reported.
+func TestPaceBesideAnotherCause(t *testing.T) {
+	steps := fed(func(i int) int64 {
+		if i >= 400 && i < 490 {
+			return 100 * us
+		}
+		return 3 * ms
+	}, 1000)
+	var late int64
+	for i := range steps {
+		s := &steps[i]
+		s.From, s.To = s.From+late, s.To+late
+		if i >= 400 && i < 490 {
+			const ns = 20 * ms
+			s.Waits = append(s.Waits, ledger.Wait{NS: ns, Count: 1, First: s.To, Last: s.To + ns, Who: stress, State: events.WaitRunnable})
+			s.To, late = s.To+ns, late+ns
+			s.Parts.Runnable = ns
+		}
+	}
+	e := New(1)
+	e.Add(steps)
+	got := chainsOf(e, steps[len(steps)-1].To)
+	if len(got) != 1 || got[0].Rule != "cpu-taken" {
+		show(t, got)
+		t.Errorf("%d chains, want one of cpu-taken", len(got))
+	}
+}
+
+// While a worker sleeps for longer, the GPU works beside it: the job waits less for the GPU.
+func TestSlowWorkerBesideTheGPU(t *testing.T) {
+	steps := fed(func(i int) int64 {
+		if i >= 400 && i < 600 {
+			return 10 * ms
+		}
+		return 2 * ms
+	}, 1000)
+	var late int64
+	for i := range steps {
+		s := &steps[i]
+		s.From, s.To = s.From+late, s.To+late
+		if i >= 400 && i < 600 {
+			s.To, late = s.To-4*ms, late-4*ms
+			s.Parts.GPUWait -= 4 * ms
+		}
+	}
+	e := New(1)
+	e.Add(steps)
+	got := chainsOf(e, steps[len(steps)-1].To)
+	if len(got) != 1 || got[0].Rule != "input-wait" || got[0].Lost < 640*time.Millisecond || got[0].Lost > 960*time.Millisecond {
+		show(t, got)
+		t.Errorf("want 0.8 s of input-wait")
 	}
 }
 
