@@ -16,21 +16,26 @@ func merge(found []*Finding) (out []*Finding) {
 			continue
 		}
 		o := out[first]
-		o.Lost += x.Lost
-		o.Min += x.Min
-		o.Max += x.Max
-		o.onCPU = o.onCPU || x.onCPU
-		o.Slow = min(o.Slow+x.Slow, o.Steps)
-		o.Confidence = min(o.Confidence+x.Confidence, 1)
-		o.excess = max(o.excess, x.excess, o.Lost)
-		o.spread = spreadBoth(o.spread, x.spread)
-		o.parts = append(append(append(o.parts, x.id), x.instead...), x.parts...)
-		o.From, o.To = min(o.From, x.From), max(o.To, x.To)
+		o.join(x)
 		o.Culprits = slices.Clone(o.Culprits)
 		o.Culprits[0].Lost += x.Culprits[0].Lost
-		o.Severity = max(o.Severity, x.Severity, severity(float64(min(o.Lost, 2*o.Min)), float64(o.Window)))
 	}
 	return out
+}
+
+// join adds another finding's loss, but not its culprits.
+func (x *Finding) join(y *Finding) {
+	x.Lost += y.Lost
+	x.Min += y.Min
+	x.Max += y.Max
+	x.onCPU = x.onCPU || y.onCPU
+	x.Slow = min(x.Slow+y.Slow, x.Steps)
+	x.Confidence = min(x.Confidence+y.Confidence, 1)
+	x.excess = max(x.excess, y.excess, x.Lost)
+	x.spread = spreadBoth(x.spread, y.spread)
+	x.parts = append(append(append(x.parts, y.id), y.instead...), y.parts...)
+	x.From, x.To = min(x.From, y.From), max(x.To, y.To)
+	x.Severity = max(x.Severity, y.Severity, severity(float64(min(x.Lost, 2*x.Min)), float64(x.Window)))
 }
 
 // alike reports whether two findings have one cause under two names.

@@ -43,8 +43,50 @@ var ownThreads = Rule{
 		if 2*others > all {
 			x.Severity = severity(float64(x.Lost)/mild, float64(x.Window))
 		}
-		return float64(x.Lost) >= ownShare*float64(x.Window) || x.peak >= ownPeak*peakSeconds*float64(time.Second) || w.holdsLock(x)
+		if float64(x.Lost) >= ownShare*float64(x.Window) || x.peak >= ownPeak*peakSeconds*float64(time.Second) || w.holdsLock(x) {
+			return true
+		}
+		w.addToInput(x)
+		return false
 	}),
+}
+
+// addToInput adds what workers took in a cost too small to report to the finding that the job waits for their
+// input: they compute for too long, whether the job waits for their input or for a CPU.
+func (w *Window) addToInput(x *Finding) {
+	for _, o := range w.foundBy(inputWait.Name) {
+		if o.PID != x.PID || o.TID != x.TID {
+			continue
+		}
+		var all, its time.Duration
+		for _, c := range x.Culprits {
+			if all += c.Lost; o.blames(c.Thread.PID) {
+				its += c.Lost
+			}
+		}
+		if its > 0 {
+			y := *x
+			y.scale(float64(its) / float64(all))
+			o.join(&y)
+			o.addCulprits(x)
+			return
+		}
+	}
+}
+
+// addCulprits adds what the culprits of both findings took in y.
+func (x *Finding) addCulprits(y *Finding) {
+	x.Culprits = slices.Clone(x.Culprits)
+	for _, c := range y.Culprits {
+		if i := slices.IndexFunc(x.Culprits, func(d tick.Culprit) bool { return d.Thread.PID == c.Thread.PID }); i >= 0 {
+			x.Culprits[i].Lost += c.Lost
+		}
+	}
+}
+
+// blames reports whether a process is one of the culprits.
+func (x *Finding) blames(pid uint32) bool {
+	return slices.ContainsFunc(x.Culprits, func(c tick.Culprit) bool { return c.Thread.PID == pid })
 }
 
 // holdsLock reports whether the main culprit of a finding is also reported as the holder of a lock

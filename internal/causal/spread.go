@@ -121,6 +121,14 @@ func spreadBoth(a, b bins) bins {
 	return out
 }
 
+// scale scales the loss.
+func (x *Finding) scale(times float64) {
+	for _, ns := range []*int64{&x.Lost, &x.Min, &x.Max} {
+		*ns = int64(times * float64(*ns))
+	}
+	x.scaleSpread(times)
+}
+
 // scaleSpread scales the loss by time. It has whole bins only, so its sum may be less than the loss.
 func (x *Finding) scaleSpread(times float64) {
 	x.spread = slices.Clone(x.spread)
