@@ -42,9 +42,7 @@ func (r *Reader) scan(ctx context.Context, s *Session, f Filter, after uint64, v
 	return r.entries(ctx, s, func(l *segment.Log) {
 		l.Window(from, to)
 		l.CallsOnly(after)
-		if from != math.MinInt64 {
-			l.SkipTo(from - int64(tickLength))
-		}
+		skipTo(l, from)
 	}, func(e *segment.Entry) bool {
 		for i := range e.Calls {
 			c := &e.Calls[i]
@@ -55,6 +53,14 @@ func (r *Reader) scan(ctx context.Context, s *Session, f Filter, after uint64, v
 		}
 		return true
 	})
+}
+
+// skipTo lets a log skip the segments before a window. Records are in the order of their ends only to
+// within a tick.
+func skipTo(l *segment.Log, from int64) {
+	if from != math.MinInt64 {
+		l.SkipTo(from - int64(tickLength))
+	}
 }
 
 // CallsFrom calls visit for each matching call from number first on, until visit returns false. The

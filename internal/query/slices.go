@@ -31,6 +31,7 @@ func (r *Reader) Slices(ctx context.Context, f Filter, every, length time.Durati
 	return r.entries(ctx, &s, func(l *segment.Log) {
 		l.Window(from, to)
 		l.Slices(int64(every), int64(length))
+		skipTo(l, from)
 	}, func(e *segment.Entry) bool {
 		switch {
 		case e.Tick != nil:

@@ -262,6 +262,7 @@ func (r *Reader) stackSums(ctx context.Context, f Filter, every, length time.Dur
 		l.Window(from, to)
 		l.CallsOnly(0)
 		l.Slices(int64(every), int64(length))
+		skipTo(l, from)
 	}, func(e *segment.Entry) bool {
 		for i := range e.Calls {
 			c := &e.Calls[i]

@@ -37,7 +37,8 @@ type Log struct {
 	seg        *segmentReader
 	view       view
 	torn       int64
-	deleted    int // segments deleted before they were reached
+	deleted    int  // segments deleted before they were reached
+	skipped    bool // SkipTo found that no earlier segment has calls of its time
 	number     uint64
 	sure       bool    // number is known: it follows the previous segment's last call
 	openErrors []error // errors of unopenable segments, for Next to return
@@ -272,8 +273,9 @@ func (l *Log) Torn() int64 {
 	return l.torn
 }
 
-// Cut reports whether the first segments were deleted before the log was opened.
-func (l *Log) Cut() bool { return len(l.segs) > 0 && l.segs[0].Seq > 0 }
+// Cut reports whether the first segments were deleted before the log was opened. It is false if
+// [Log.SkipTo] would have skipped them.
+func (l *Log) Cut() bool { return len(l.segs) > 0 && l.segs[0].Seq > 0 && !l.skipped }
 
 // Deleted returns how many segments were deleted after the log was opened and before they were
 // reached.

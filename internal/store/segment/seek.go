@@ -4,17 +4,22 @@ package segment
 // nanoseconds). It does not skip segments that cannot be opened. Call it before the first call of
 // Next. Damage of skipped segments is not reported.
 func (l *Log) SkipTo(from int64) {
-	for i := len(l.segs) - 1; i > l.at; i-- {
-		if l.began(i, from) {
-			if l.leave() != nil {
-				return // read-only; Next continues where it is
-			}
-			l.at, l.sure, l.torn, l.openErrors = i, false, 0, nil
-			if err := l.open(); err != nil {
-				l.openErrors = append(l.openErrors, err)
-			}
+	for i := len(l.segs) - 1; i >= l.at; i-- {
+		if !l.began(i, from) {
+			continue
+		}
+		l.skipped = true
+		if i == l.at {
 			return
 		}
+		if l.leave() != nil {
+			return // read-only; Next continues where it is
+		}
+		l.at, l.sure, l.torn, l.deleted, l.openErrors = i, false, 0, 0, nil
+		if err := l.open(); err != nil {
+			l.openErrors = append(l.openErrors, err)
+		}
+		return
 	}
 }
 
