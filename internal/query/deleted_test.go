@@ -1,6 +1,7 @@
 package query
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -51,5 +52,23 @@ func TestDeletedBeforeTheWindow(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A statement reports deleted segments. With a time in it, it opens only the segments of that time,
+// besides the first.
+func TestStatementsAfterDeletion(t *testing.T) {
+	x, r := withoutFirst(t)
+	for _, table := range []string{"events", "waits"} {
+		if c := ask(t, r, "SELECT count(*) FROM "+table).Coverage; !slices.Equal(c.Missing, []string{"s"}) {
+			t.Errorf("%s: %+v", table, c)
+		}
+		files := opened{r.files, map[string]int{}}
+		r.files = files
+		ask(t, r, fmt.Sprintf("SELECT count(*) FROM %s WHERE timestamp >= %d", table, x.now.Add(-time.Second).UnixNano()))
+		if files.times["s-000002.iseg"] > 0 || files.times["s-000005.iseg"] == 0 {
+			t.Errorf("%s: opened %v", table, files.times)
+		}
+		r.files = files.Files
 	}
 }

@@ -301,7 +301,7 @@ func TestSQLCoverage(t *testing.T) {
 	}
 	for _, table := range []string{"events", "waits"} { // sums may be kept without the calls
 		res := ask(t, r, "SELECT count(*) FROM "+table)
-		if !slices.Equal(res.Coverage.Missing, []string{"s1"}) || len(res.Coverage.Damage) != 1 {
+		if !slices.Equal(res.Coverage.Missing, []string{"s1"}) || len(res.Coverage.Damage) == 0 {
 			t.Errorf("%s: %+v", table, res.Coverage)
 		}
 	}

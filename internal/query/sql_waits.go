@@ -51,23 +51,19 @@ func scanWaits(s *statement, a *scanRequest, yield func(batch) bool) error {
 		b.waits = b.waits[:0]
 		return more
 	}
-	for i := range sessions {
+	more := true
+	for i := 0; i < len(sessions) && more; i++ {
 		b.session, f.Session = &sessions[i], sessions[i].ID
-		for w, err := range s.r.Waits(s.ctx, f) {
-			if err != nil {
-				if s.unread(f.Session, err) {
-					break
-				}
-				return err
-			}
+		cover, err := s.r.Waits(s.ctx, f, func(w *events.Wait) bool {
 			b.waits = append(b.waits, *w)
-			if len(b.waits) == eventBatchRows && !flush() {
-				return nil
-			}
+			more = len(b.waits) < eventBatchRows || flush()
+			return more
+		})
+		s.note(cover)
+		if err != nil && !s.unread(f.Session, err) {
+			return err
 		}
-		if !flush() {
-			return nil
-		}
+		more = more && flush()
 	}
 	return nil
 }

@@ -14,28 +14,28 @@ import (
 	"ingero/pkg/events"
 )
 
-// Waits yields the waits that overlap the filter's window in the order of their records, which is
-// approximately that of their ends. Ops selects the calls that contain them. A wait is valid until
-// the next one. An error comes last, without a wait.
-func (r *Reader) Waits(ctx context.Context, f Filter) iter.Seq2[*events.Wait, error] {
-	return func(yield func(*events.Wait, error) bool) {
-		from, to := bounds(f)
-		more := true
-		err := r.visit(ctx, f, from, to, func(e *segment.Entry) bool {
-			for i := range e.Waits {
-				w := &e.Waits[i]
-				if overlaps(w, from, to) && f.matches(w.PID, w.Op) {
-					if more = yield(w, nil); !more {
-						return false
-					}
-				}
-			}
-			return true
-		})
-		if err != nil && more {
-			yield(nil, err)
-		}
+// Waits calls visit for each wait that overlaps the filter's window, until visit returns false. The
+// order is that of their records, which is approximately that of their ends. Ops selects the calls
+// that contain them. The filter must select one session. A wait is valid until visit returns. Waits
+// skips unreadable parts and reports them.
+func (r *Reader) Waits(ctx context.Context, f Filter, visit func(*events.Wait) bool) (Coverage, error) {
+	s, err := r.Session(ctx, f.Session)
+	if err != nil {
+		return Coverage{}, err
 	}
+	from, to := bounds(f)
+	return r.entries(ctx, &s, func(l *segment.Log) {
+		l.Window(from, to)
+		skipTo(l, from)
+	}, func(e *segment.Entry) bool {
+		for i := range e.Waits {
+			w := &e.Waits[i]
+			if overlaps(w, from, to) && f.matches(w.PID, w.Op) && !visit(w) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // Batches yields the matching calls with the window's waits as a session would deliver them: see

@@ -50,6 +50,7 @@ func (x *session) ledgerSecond() (waits []events.Wait, t *tick.Tick) {
 		{PID: 4830, TID: 4830, Comm: "python3", Since: began.UnixNano(), Until: end, Between: tick.Times{Throttled: n * 1e9},
 			Open: []tick.OpenCall{{Op: opSync, Start: end - 5, Args: [4]uint64{n}}}},
 	}
+	t.Breakdowns = []tick.Breakdown{{PID: 4821, Threads: 1, Elapsed: n * 1e9, Blocked: n * 1e9}}
 	t.Chains = []tick.Chain{chain("cpu/4821", 4821, tick.Medium, n), chain("disk/4830", 4830, tick.High, n),
 		{ID: "once", Rule: "lock-wait", Severity: tick.Low, PID: 4821, From: began, To: began.Add(time.Second / 2)}}
 	if err := errors.Join(x.db.Batch(&tick.Batch{Calls: calls, Waits: waits}), x.db.Tick(t)); err != nil {
@@ -105,31 +106,22 @@ func TestWaits(t *testing.T) {
 					want = append(want, waits[i])
 				}
 			}
-			for w, err := range r.Waits(context.Background(), tt.f) {
-				if err != nil {
-					t.Fatal(err)
-				}
+			_, err := r.Waits(t.Context(), tt.f, func(w *events.Wait) bool {
 				got = append(got, *w)
-			}
-			if !slices.Equal(got, want) || len(got) != tt.n {
-				t.Errorf("%d waits, want %d, %d", len(got), len(want), tt.n)
+				return true
+			})
+			if err != nil || !slices.Equal(got, want) || len(got) != tt.n {
+				t.Errorf("%d waits, want %d, %d; %v", len(got), len(want), tt.n, err)
 			}
 		})
 	}
-	for w, err := range r.Waits(context.Background(), Filter{}) { // early break
-		if *w != waits[0] || err != nil {
-			t.Errorf("first wait %+v, %v", w, err)
-		}
-		break
-	}
 	n := 0
-	for w, err := range r.Waits(context.Background(), Filter{Session: "none"}) {
-		if n++; w != nil || !errors.Is(err, ErrNoSession) {
-			t.Errorf("no session: %v, %v", w, err)
-		}
+	count := func(*events.Wait) bool { n++; return false }
+	if _, err := r.Waits(t.Context(), Filter{}, count); err != nil || n != 1 {
+		t.Errorf("%d waits after the first, %v", n-1, err)
 	}
-	if n != 1 {
-		t.Errorf("the error came %d times", n)
+	if _, err := r.Waits(t.Context(), Filter{Session: "none"}, count); !errors.Is(err, ErrNoSession) || n != 1 {
+		t.Errorf("no session: %d waits, %v", n-1, err)
 	}
 }
 
