@@ -27,12 +27,12 @@ const tickLength = time.Second
 // those at the window's edges extend beyond it. From and To of a piece are its exact bounds. least is
 // the shortest useful piece. The filter must select one session.
 //
-// resolution is the one that was used, the approximate length of each piece. It is a second for the
-// ticks of a log, if least is below ten seconds, the log exists and is intact, and the window has at
-// most 2 Mi calls, 1 Mi waits and 65536 pieces. If the number of calls is unknown, the window must be
-// at most ten seconds long. Else it is ten seconds, or ten minutes if least is at least that long or
-// the window begins before the rows of ten seconds, whose older ones are deleted: these are sums that
-// the database has stored.
+// resolution is the approximate length of the longest pieces. It is a second for the ticks of a log, if
+// least is below ten seconds, the log exists and is intact, and the window has at most 2 Mi calls, 1 Mi
+// waits and 65536 pieces. If the number of calls is unknown, the window must be at most ten seconds
+// long. Else pieces are sums that the database has stored: of ten seconds, or of ten minutes if least
+// is at least that long. Older ticks and older sums of ten seconds are deleted. If the window begins
+// before the kept ones, the next longer sums precede them.
 func (r *Reader) Pieces(ctx context.Context, f Filter, least time.Duration) (out []Account, resolution time.Duration, err error) {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
@@ -47,8 +47,15 @@ func (r *Reader) Pieces(ctx context.Context, f Filter, least time.Duration) (out
 		short := !f.From.IsZero() && !f.To.IsZero() && f.To.Sub(f.From) <= accountLength // too short for the counting rows
 		if known && calls <= maxPieceCalls || !known && short {
 			out, ok, err := r.tickPieces(ctx, &s, f)
-			if ok || err != nil {
-				return out, tickLength, err
+			if err != nil {
+				return nil, 0, err
+			}
+			if ok {
+				out, length, err := r.withOlder(ctx, &s, f, out, tickLength, accountLength)
+				if err != nil {
+					return nil, 0, err
+				}
+				return r.withOlder(ctx, &s, f, out, length, longAccount)
 			}
 		}
 	}
@@ -58,17 +65,11 @@ func (r *Reader) Pieces(ctx context.Context, f Filter, least time.Duration) (out
 			continue
 		}
 		out, err := r.accountsAcross(ctx, &s, f, length, from, to)
-		if err == nil && length < longAccount && len(out) > 0 && out[0].From > from {
-			first := out[0].From
-			var older []Account
-			older, err = r.accountsAcross(ctx, &s, f, longAccount, from, first)
-			older = slices.DeleteFunc(older, func(a Account) bool { return a.To > first })
-			if len(older) > 0 {
-				out, length = append(older, out...), longAccount
-			}
-		}
-		if err != nil || len(out) > 0 || length == longAccount {
+		if err != nil || length == longAccount {
 			return out, length, err
+		}
+		if len(out) > 0 {
+			return r.withOlder(ctx, &s, f, out, length, longAccount)
 		}
 	}
 	return nil, 0, nil
@@ -79,6 +80,22 @@ const (
 	accountLength = 10 * time.Second
 	longAccount   = 10 * time.Minute
 )
+
+// withOlder adds the stored accounts of the window's part before the first piece, which is older than
+// what the pieces come from. It also returns the length of the longest pieces.
+func (r *Reader) withOlder(ctx context.Context, s *Session, f Filter, pieces []Account, length, longer time.Duration) ([]Account, time.Duration, error) {
+	from, _ := bounds(f)
+	first := pieces[0].From
+	if first <= from {
+		return pieces, length, nil
+	}
+	older, err := r.accountsAcross(ctx, s, f, longer, from, first)
+	older = slices.DeleteFunc(older, func(a Account) bool { return a.To > first })
+	if err != nil || len(older) == 0 {
+		return pieces, length, err
+	}
+	return append(older, pieces...), longer, nil
+}
 
 // accountsAcross returns the rows of one length that overlap [from, to).
 func (r *Reader) accountsAcross(ctx context.Context, s *Session, f Filter, length time.Duration, from, to int64) ([]Account, error) {

@@ -1,11 +1,15 @@
 package query
 
 import (
+	"database/sql"
+	"errors"
 	"math"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"ingero/internal/store"
+	"ingero/internal/store/log"
 	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
@@ -114,5 +118,47 @@ func TestGrowthOfACorrectedAccount(t *testing.T) {
 	}
 	if gpu != 40*ms || calls != 60*ms {
 		t.Errorf("waits for the GPU grew by %d ns, other calls by %d ns, want 40 and 60 ms", gpu, calls)
+	}
+}
+
+// Where a window begins before the oldest kept segment, its pieces are the stored accounts.
+func TestPiecesBeforeTheOldestSegment(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	x := rotatingFrom(t, path)
+	for n := 0; n < 3; {
+		x.ledgerSecond()
+		segs, err := segment.OfSession(log.Dir(store.LogDir(path)), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n = len(segs)
+	}
+	x.close()
+	r := openReader(t, path)
+	f := Filter{From: began, To: x.now, PIDs: []uint32{4821}}
+	whole, length, err := r.Pieces(t.Context(), f, time.Second)
+	if err != nil || length != time.Second {
+		t.Fatalf("%d pieces of %s, %v", len(whole), length, err)
+	}
+	delete(intoMemory(t, r), "s-000000.iseg")
+	got, length, err := r.Pieces(t.Context(), f, time.Second)
+	if err != nil || length != 10*time.Second || len(got) == 0 || got[0].From-began.UnixNano() > int64(10*time.Second) || len(got) >= len(whole) {
+		t.Fatalf("%d pieces of %s, %v; without deletion %d", len(got), length, err, len(whole))
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec("DELETE FROM accounts WHERE seconds = 600; UPDATE accounts SET seconds = 600 WHERE end_ns <= ?", got[0].To)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if long, length, err := r.Pieces(t.Context(), f, time.Second); err != nil || length != 10*time.Minute || len(long) == 0 || long[0].From != got[0].From {
+		t.Errorf("after the first rows of ten seconds were deleted: %d pieces of %s, %v", len(long), length, err)
+	}
+	for i := 1; i < len(got); i++ {
+		if a, b := &got[i-1], &got[i]; b.From < a.To || b.From-a.To > int64(10*time.Second) {
+			t.Errorf("piece %d is from %d to %d, the next from %d to %d", i-1, a.From, a.To, b.From, b.To)
+		}
 	}
 }
