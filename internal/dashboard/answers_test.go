@@ -3,6 +3,7 @@ package dashboard
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/internal/wire"
+	"ingero/pkg/events"
 )
 
 // A window without a start is as long as the default window, and one without either is not asked
@@ -155,5 +157,34 @@ func TestWindowAfterAClockStep(t *testing.T) {
 			t.Errorf("wall clock at %v: other machines are asked about %v to %v", wall, fleet.From, fleet.To)
 		}
 		end()
+	}
+}
+
+// Rows beyond the limit are counted.
+func TestStacksLimit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	at := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+	now := func() time.Time { return at.Add(time.Second) }
+	db, err := store.Open(store.Options{Path: path, Now: now, Session: segment.Session{ID: "s", Started: at}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := tick.Batch{}
+	for i := range uint32(2) {
+		b.Calls = append(b.Calls, events.Call{Start: at.UnixNano() + int64(i), Duration: 100, PID: 7, TID: 7, Weight: 1, Op: events.OpsNamed("cudaMalloc")[0], Stack: i + 1})
+		b.Stacks = append(b.Stacks, events.Stack{ID: i + 1, PID: 7, Frames: []events.Frame{{Kind: events.FramePython, Func: "f", File: "a.py", Line: int32(i) + 1}}})
+	}
+	if err := errors.Join(db.Batch(&b), db.Tick(&tick.Tick{Time: now(), Started: at, Seq: 1}), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	h, end := Handler(Options{Path: func() string { return path }, Now: now, Log: slog.New(slog.DiscardHandler)})
+	defer end()
+	for limit, more := range map[int]int{1: 1, 2: 0} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, fmt.Sprintf("/api/v1/stacks?limit=%d", limit), nil))
+		var got wire.Stacks
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || len(got.Stacks) != limit || got.More != more {
+			t.Errorf("limit %d: %s, %v; want more: %d", limit, w.Body, err, more)
+		}
 	}
 }

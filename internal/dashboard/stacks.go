@@ -32,6 +32,7 @@ func (a *request) stacks() (any, error) {
 		}
 	}
 	slices.SortStableFunc(out.Stacks, func(x, y wire.Stack) int { return cmp.Compare(y.WallNS, x.WallNS) })
+	out.More = max(len(out.Stacks)-a.q.Limit, 0)
 	out.Stacks = out.Stacks[:min(len(out.Stacks), a.q.Limit)]
 	out.Notes = append([]string{}, explain.CoverageNotes(&cover)...)
 	return out, nil

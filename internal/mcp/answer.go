@@ -18,6 +18,7 @@ type answer struct {
 	facts   []any
 	columns []column // of a statement's result; nil: the tool's
 	rows    [][]any
+	more    int      // rows after these, for the cursor
 	notes   []string // caveats for the reader
 }
 
@@ -203,9 +204,9 @@ func (p *page) fill(from int, total uint64) bool {
 		p.text.WriteString(line + "\n")
 		p.out.Rows = append(p.out.Rows, row)
 	}
-	if n < len(p.rows) {
+	if left := len(p.rows) - n + p.more; left > 0 {
 		p.out.Next = cursorAt(n, total)
-		fmt.Fprintf(&p.text, p.form("more=%d next=%s\n", "There are %d more rows. To read them, repeat the call with this cursor: %s\n"), len(p.rows)-n, p.out.Next)
+		fmt.Fprintf(&p.text, p.form("more=%d next=%s\n", "There are %d more rows. To read them, repeat the call with this cursor: %s\n"), left, p.out.Next)
 	}
 	return p.spent[0] <= p.budget && p.spent[1] <= p.budget || p.most == widths[len(widths)-1]
 }

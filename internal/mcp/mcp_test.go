@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -338,5 +339,44 @@ func TestLatestRecording(t *testing.T) {
 	text, err := s.sessionsText(t.Context())
 	if first := strings.Index(text, "n-it's"); err != nil || first < 0 || first > strings.Index(text, "n-old") {
 		t.Errorf("recordings %q, %v", text, err)
+	}
+}
+
+// Every row of get_stacks is reached by the cursor, and rows that the read API leaves out are counted.
+func TestStacksPages(t *testing.T) {
+	for n, note := range map[int]string{150: "", 10_003: "3 rows with less time are left out: set pid or op"} {
+		rows, in := 0, &Calls{}
+		s := serverOf(nil, Machine{})
+		s.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			limit := 100
+			if v := r.FormValue("limit"); v != "" {
+				limit, _ = strconv.Atoi(v)
+			}
+			if limit > rows+usualTokens/stackTokens {
+				t.Errorf("%d stacks for the page after row %d", limit, rows)
+			}
+			out := wire.Stacks{Stacks: make([]wire.Stack, min(n, limit)), More: max(n-limit, 0)}
+			if r.URL.Path != "/api/v1/stacks" {
+				api{"/api/v1/recordings": session}.ServeHTTP(w, r)
+			} else if err := json.NewEncoder(w).Encode(out); err != nil {
+				t.Error(err)
+			}
+		})
+		for {
+			_, out, err := stacksTool().call(s, t.Context(), in, in.form(), func(ctx context.Context) (*answer, error) { return s.stacks(ctx, in) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(out.Notes, "; "); got != note {
+				t.Fatalf("%d rows: note %q, want %q", n, got, note)
+			}
+			rows += len(out.Rows)
+			if in.Cursor = out.Next; in.Cursor == "" {
+				break
+			}
+		}
+		if rows != min(n, 10_000) {
+			t.Errorf("%d rows, want %d", rows, n)
+		}
 	}
 }

@@ -125,16 +125,35 @@ func stacksTool() *tool {
 	}
 }
 
+const (
+	maxStacks   = 10_000 // rows that the read API returns at most
+	stackTokens = 8      // of the shortest row
+)
+
 func (s *server) stacks(ctx context.Context, in *Calls) (*answer, error) {
 	v, err := s.callValues(ctx, in)
 	if err != nil {
 		return nil, err
 	}
+	of, err := question("get_stacks", in, in.form())
+	if err != nil {
+		return nil, err
+	}
+	from, err := in.row(of)
+	if err != nil {
+		return nil, err
+	}
+	v.Set("limit", strconv.Itoa(min(from+in.budget(usualTokens)/stackTokens, maxStacks)))
 	var out wire.Stacks
 	if err := s.get(ctx, "/api/v1/stacks", v, &out); err != nil {
 		return nil, err
 	}
 	a := &answer{facts: []any{known(out.Without)}, notes: out.Notes}
+	all := len(out.Stacks) + out.More
+	a.more = max(min(all, maxStacks)-len(out.Stacks), 0)
+	if all > maxStacks {
+		a.notes = append([]string{fmt.Sprintf("%d rows with less time are left out: set pid or op", all-maxStacks)}, a.notes...)
+	}
 	if len(out.Stacks) == 0 {
 		a.lead = "no stacks were recorded: record with sudo ingero trace --stack"
 	}

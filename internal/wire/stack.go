@@ -54,7 +54,8 @@ type Frame struct {
 // Stacks is the answer of /api/v1/stacks.
 type Stacks struct {
 	Node    string   `json:"node"`
-	Without uint64   `json:"without"` // calls without a stack
-	Stacks  []Stack  `json:"stacks"`  // most time first
+	Without uint64   `json:"without"`        // calls without a stack
+	Stacks  []Stack  `json:"stacks"`         // most time first
+	More    int      `json:"more,omitempty"` // omitted rows, with less time
 	Notes   []string `json:"notes"`
 }

@@ -1171,6 +1171,7 @@ export interface Stacks {
   node: string;
   without: number; // calls without a stack
   stacks: Stack[]; // most time first
+  more?: number; // omitted rows, with less time
   notes: string[];
 }
 
