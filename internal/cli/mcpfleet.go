@@ -34,6 +34,9 @@ func (e *Env) queryFleet(ctx context.Context, c *config.Config, q *mcp.FleetQues
 	if len(c.Fleet.Nodes) == 0 {
 		return nil, &problem{What: "no other nodes are configured", Do: "start ingero mcp --nodes a:8080,b:8080 with nodes that run ingero dashboard"}
 	}
+	if q.What == "sql" && q.Since != "" {
+		return nil, &problem{What: "since does not apply to a statement", Do: "write the time into it: WHERE timestamp > ago('5m')"}
+	}
 	since, err := config.ParseDuration(cmp.Or(q.Since, a.since))
 	if err != nil || since <= 0 {
 		return nil, &problem{What: "since is not a duration", Do: "for example 5m, 1h, 2d"}
@@ -58,7 +61,7 @@ func (e *Env) queryFleet(ctx context.Context, c *config.Config, q *mcp.FleetQues
 	if len(g.problems) == g.requested {
 		return nil, g.noAnswer()
 	}
-	out.Nodes, out.Notes = g.requested-len(g.problems), g.warnings()
+	out.Nodes, out.Notes = g.requested-len(g.problems), append(out.Notes, g.warnings()...)
 	return out, nil
 }
 
@@ -130,5 +133,9 @@ func (g *nodeAnswers) statement(ctx context.Context, q *mcp.FleetQuestion, _ url
 		return nil, err
 	}
 	g.add(problems)
-	return &mcp.FleetAnswer{Columns: res.Columns, Rows: res.Rows}, nil
+	out := &mcp.FleetAnswer{Columns: res.Columns, Rows: res.Rows}
+	if res.Cut != "" {
+		out.Notes = []string{"rows were left out: " + res.Cut}
+	}
+	return out, nil
 }

@@ -102,12 +102,21 @@ func TestMCPFleet(t *testing.T) {
 		{map[string]any{"what": "ops"}, "cudaStreamSynchronize 450 0 "},
 		{map[string]any{"what": "chains"}, "nodes=3"},
 		{map[string]any{"sql": "SELECT count(*) AS n FROM sessions"}, "n\n3\n"},
+		{map[string]any{"sql": "SELECT pid FROM events LIMIT 600"}, `note="rows were left out: `},
 	} {
 		if r := a.call("query_fleet", tt.args); r.refused || !strings.Contains(r.text, tt.want) {
 			t.Errorf("%v: %+v; want %q", tt.args, r, tt.want)
 		}
 	}
-	if r := a.call("query_fleet", map[string]any{"what": "everything"}); !r.refused {
-		t.Errorf("%+v", r)
+	for _, tt := range []struct {
+		args map[string]any
+		want string
+	}{
+		{map[string]any{"what": "everything"}, "no such kind of answer"},
+		{map[string]any{"sql": "SELECT 1", "since": "5m"}, "since does not apply to a statement: write the time into it"},
+	} {
+		if r := a.call("query_fleet", tt.args); !r.refused || !strings.Contains(r.text, tt.want) {
+			t.Errorf("%v: %+v; want %q", tt.args, r, tt.want)
+		}
 	}
 }
