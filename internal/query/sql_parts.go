@@ -81,9 +81,19 @@ func SplitSQL(text string) (p *MergePlan, ok bool) {
 	}
 	p.SQL = "SELECT " + strings.Join(sent, ", ") + " FROM " + strings.Join(c.rest, " ")
 	if len(c.group) > 0 {
+		p.number(split(c.group))
 		p.SQL += " GROUP BY " + strings.Join(c.group, " ")
 	}
 	return p, true
+}
+
+// number replaces the numbers of columns in GROUP BY by those in the databases' answers.
+func (p *MergePlan) number(group [][]string) {
+	for _, term := range group {
+		if n, err := strconv.Atoi(term[0]); err == nil && len(term) == 1 {
+			term[0] = strconv.Itoa(p.items[n-1].at + 1)
+		}
+	}
 }
 
 // grouped reports whether exactly the columns without an aggregate identify a row.
