@@ -42,7 +42,7 @@ type copier struct {
 	live     bool   // the cluster has exactly what this copier sent
 
 	rolled  time.Time         // rollups are sent up to this time
-	sums    map[sumKey]uint64 // calls of the rollups sent last
+	sums    map[sumKey]counts // of the rollups sent last
 	causes  map[string]cause  // chains that the cluster has
 	settled bool              // they are known
 
@@ -55,6 +55,17 @@ type sumKey struct {
 	start int64 // Unix s
 	pid   uint32
 	op    string
+}
+
+// counts are how much a rollup has. They only grow: a call can be counted in one rollup, its return in a
+// later one, and its duration in the first one again.
+type counts struct {
+	calls uint64
+	all   uint64 // calls, returns and durations
+}
+
+func countsOf(o *query.OpStat) counts {
+	return counts{o.Sum.Calls, o.Sum.Calls + o.Sum.Done + o.Dur.Count()}
 }
 
 // block holds rows that are sent together.
@@ -123,7 +134,7 @@ func Copy(ctx context.Context, c *Cluster, r *query.Reader, f query.Filter, p ex
 
 func newCopier(c *Cluster, r *query.Reader, f query.Filter, s *query.Session, res *Result, p export.Progress) *copier {
 	f.Session = s.ID
-	return &copier{c: c, r: r, f: f, res: res, progress: p, sums: map[sumKey]uint64{}, causes: map[string]cause{}, seen: map[string]map[string]bool{}}
+	return &copier{c: c, r: r, f: f, res: res, progress: p, sums: map[sumKey]counts{}, causes: map[string]cause{}, seen: map[string]map[string]bool{}}
 }
 
 // pass sends everything new. last reports that no more comes.
@@ -195,27 +206,30 @@ func (x *copier) rollupsIn(ctx context.Context, s *query.Session, from, to time.
 	}
 	x.cover(&query.Coverage{Damage: cover.Damage})
 	if ask {
-		rows, err := x.c.query(ctx, 4, "SELECT start, pid, op, max(calls) FROM %s.rollups WHERE session = %s AND start >= %d AND start < %d GROUP BY start, pid, op",
+		rows, err := x.c.query(ctx, 5, "SELECT start, pid, op, max(calls), max(calls + done + arraySum(bucket_calls)) FROM %s.rollups WHERE session = %s AND start >= %d AND start < %d GROUP BY start, pid, op",
 			quoteName(x.c.o.Database), quote(s.ID), from.Unix(), to.Unix())
 		if err != nil {
 			return err
 		}
 		for _, r := range rows {
-			n, err := naturals(r[0], r[1], r[3])
+			n, err := naturals(r[0], r[1], r[3], r[4])
 			if err != nil {
 				return err
 			}
-			x.sums[sumKey{int64(n[0]), uint32(n[1]), r[2]}] = n[2]
+			x.sums[sumKey{int64(n[0]), uint32(n[1]), r[2]}] = counts{n[2], n[3]}
 		}
 	}
-	fresh, sent := map[sumKey]uint64{}, uint64(0)
+	fresh, sent := map[sumKey]counts{}, uint64(0)
 	for i := range all {
 		o := &all[i]
-		k := sumKey{o.Time.Unix(), o.PID, o.Op.String()}
-		fresh[k] = o.Sum.Calls
-		if x.sums[k] == o.Sum.Calls {
+		k, n := sumKey{o.Time.Unix(), o.PID, o.Op.String()}, countsOf(o)
+		had := x.sums[k]
+		fresh[k] = had
+		// Records count a return where its call began: they only complete a rollup that lacks calls.
+		if n.all <= had.all || had.all > 0 && cover.Records && n.calls <= had.calls {
 			continue
 		}
+		fresh[k] = n
 		x.out.room = appendRollup(x.out.room[:0], s, o)
 		if err := x.out.add(x.out.room); err != nil {
 			return err
@@ -225,7 +239,7 @@ func (x *copier) rollupsIn(ctx context.Context, s *query.Session, from, to time.
 	if err := x.out.send(ctx, x.c, t); err != nil {
 		return err
 	}
-	maps.DeleteFunc(x.sums, func(k sumKey, _ uint64) bool { return k.start < to.Add(-2*rollupLate).Unix() })
+	maps.DeleteFunc(x.sums, func(k sumKey, _ counts) bool { return k.start < to.Add(-2*rollupLate).Unix() })
 	maps.Copy(x.sums, fresh)
 	x.res.Rollups += sent
 	return nil

@@ -26,7 +26,7 @@ var tables = []table{
 	{name: "calls", about: "One row per call; session and number are unique together.",
 		columns: export.BinaryColumns(), order: "session, number", shard: fmt.Sprintf("cityHash64(session, intDiv(number, %d))", blockCalls),
 		at: "intDiv(timestamp, 1000000000)"},
-	{name: "rollups", about: "Sums of the calls that began within 10 seconds, by process and operation. The buckets are a histogram of durations: add them with sumMap.",
+	{name: "rollups", about: "Sums over 10 seconds, by process and operation. The buckets are a histogram of durations: add them with sumMap.",
 		columns: []export.Column{{Name: "session", Type: "String"}, {Name: "node", Type: "String"}, {Name: "start", Type: "UInt32"}, {Name: "pid", Type: "UInt32"}, {Name: "op", Type: "String"},
 			{Name: "calls", Type: "UInt64"}, {Name: "done", Type: "UInt64"}, {Name: "errors", Type: "UInt64"}, {Name: "total_ns", Type: "UInt64"},
 			{Name: "oncpu_ns", Type: "UInt64"}, {Name: "runnable_ns", Type: "UInt64"}, {Name: "throttled_ns", Type: "UInt64"}, {Name: "blocked_ns", Type: "UInt64"},

@@ -20,7 +20,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// keeper is a fake cluster that keeps the rows of keyed tables and of chains, and answers which it has.
+// keeper is a fake cluster that keeps the rows of keyed tables, chains and rollups, and answers which it has.
 type keeper struct {
 	t    *testing.T
 	mu   sync.Mutex
@@ -42,7 +42,7 @@ func (k *keeper) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 			k.t.Error(err)
 		} else if b, err := io.ReadAll(zip); err != nil {
 			k.t.Error(err)
-		} else if slices.Contains([]string{"requests", "inference", "labels", "chains"}, into[1]) {
+		} else if slices.Contains([]string{"requests", "inference", "labels", "chains", "rollups"}, into[1]) {
 			rows, _ := clickhouse.ParseRows(k.t, into[1], b)
 			k.rows[into[1]] = append(k.rows[into[1]], rows...)
 		}
@@ -55,6 +55,10 @@ func (k *keeper) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		for id, row := range k.chains() {
 			_, _ = fmt.Fprintln(w, strings.Join([]string{id, fmt.Sprint(row["version"]), fmt.Sprint(row["lost_ns"]), fmt.Sprint(row["from_ns"]), fmt.Sprint(row["to_ns"]),
 				fmt.Sprint(row["pid"]), fmt.Sprint(row["tid"]), fmt.Sprint(row["severity"]), fmt.Sprint(row["rule"]), fmt.Sprint(row["op"])}, "\t"))
+		}
+	case strings.Contains(string(b), "max(calls), max(calls + done + arraySum(bucket_calls)) FROM `ingero`.rollups WHERE"):
+		for _, row := range k.rollups() {
+			_, _ = fmt.Fprintf(w, "%v\t%v\t%v\t%v\t%d\n", row["start"], row["pid"], row["op"], row["calls"], row["calls"].(uint64)+row["done"].(uint64)+bucketCalls(row))
 		}
 	case ask == nil:
 	case ask[1] == "count()":
