@@ -200,34 +200,34 @@ func (s *Series) merge(o *Series) {
 	}
 }
 
-// cut drops the time before the first whole block with steps, after the last one, and the warm-up.
-// It divides the rest into batches.
+// cut drops the incomplete first and last blocks with steps, all before and after them, and the warm-up.
+// The rest begins and ends with a step, so that it has the whole time of its steps. cut divides it into batches.
 func (r *run) cut(blocks, parts *Series, block int64) {
-	first, last := 0, len(blocks.Steps)
-	for first < last && blocks.Steps[first] == 0 {
-		first++
+	var starts []int64 // of blocks with steps
+	for i, n := range blocks.Steps {
+		if n > 0 {
+			starts = append(starts, blocks.At[i])
+		}
 	}
-	for last > first && blocks.Steps[last-1] == 0 {
-		last--
-	}
-	if last-first > 2 { // these two are incomplete
-		first, last = first+1, last-1
-	}
-	if first >= last {
+	n := len(starts)
+	if n == 0 {
 		r.blocks, r.slices = &side{Series: newSeries(0)}, &side{Series: newSeries(0)}
 		return
 	}
-	from, to := blocks.At[first], blocks.At[last-1]+block
-	whole := &batches{n: last - first, size: 1}
-	skip := warm(whole.means(blocks.within(from, to), StepKey))
-	r.Warm = time.Duration(int64(skip) * block)
-	from += int64(r.Warm)
+	to := starts[n-1] + block
+	if n > 2 { // the first and the last one are incomplete
+		starts, to = starts[1:n-1], starts[n-1]
+	}
+	whole := blocks.within(starts[0], to)
+	skip := warm((&batches{n: len(whole.Steps), size: 1}).means(whole, StepKey))
+	from := starts[skip]
+	r.Warm = time.Duration(from - starts[0])
 	r.From, r.To = time.Unix(0, from), time.Unix(0, to)
 	blocks = blocks.within(from, to)
 	r.blocks = &side{blocks, batched(blocks)}
 	for _, off := range r.blocks.off {
 		if off {
-			r.Stalls += time.Duration(r.blocks.size) * time.Duration(block)
+			r.Stalls += time.Duration(block)
 		}
 	}
 	for _, n := range blocks.Steps {

@@ -89,6 +89,39 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// Steps that are longer than a block have their whole time, also next to the warm-up and to a stall.
+func TestLongSteps(t *testing.T) {
+	ten := func(int) int64 { return 10 }
+	for name, tt := range map[string]struct {
+		a, b         loop
+		warm, stalls time.Duration // of b
+	}{
+		"other length": {steady(100, ten), steady(480, ten), 0, 0},
+		"warm-up": {steady(240, func(int) int64 { return 5 }), steady(240, func(step int) int64 {
+			if step < 6 {
+				return 15
+			}
+			return 5
+		}), 5 * 15 * time.Second, 0}, // the first step is incomplete
+		"stall": {steady(480, ten), steady(480, func(step int) int64 {
+			if step == 20 {
+				return 100
+			}
+			return 10
+		}), 0, 100 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &compared(t, record(t, tt.a), record(t, tt.b), Options{}).Pairs[0]
+			if p.Findings() > 0 || math.Abs(p.Relative()) > 0.005 {
+				t.Errorf("%s; a step takes %.3f and %.3f s", said(p), p.Step.A/1e9, p.Step.B/1e9)
+			}
+			if p.B.Warm != tt.warm || p.B.Stalls != tt.stalls {
+				t.Errorf("left out a warm-up of %v and stalls of %v, want %v and %v", p.B.Warm, p.B.Stalls, tt.warm, tt.stalls)
+			}
+		})
+	}
+}
+
 // The calls of an operation are reported by run: total, per step, and their time.
 func TestCallChanges(t *testing.T) {
 	l := healthy()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,12 +42,14 @@ type loop struct {
 	launches int
 	copies   int
 	copyNS   int64
-	syncs    int     // 0: one per step
-	hog      int64   // taken from each step
-	hogFrom  int     // first second of the hog
-	line     string  // function that copies
-	noise    float64 // of the GPU's time
-	deleted  int     // seconds without accounts: the older part of its log is deleted
+	syncs    int                  // 0: one per step
+	hog      int64                // taken from each step
+	hogFrom  int                  // first second of the hog
+	line     string               // function that copies
+	noise    float64              // of the GPU's time
+	deleted  int                  // seconds without accounts: the older part of its log is deleted
+	gpuOf    func(step int) int64 // nil: gpu
+	counted  bool                 // ticks have the kernel's counts, and calls come when they return
 	reports  []tick.Report
 }
 
@@ -63,6 +66,41 @@ type recorder struct {
 	acct  tick.Thread
 	calls []events.Call
 	waits []events.Wait
+	made  []events.Call // all, if counted
+	steps int
+}
+
+// steady returns a loop whose steps take some seconds each, exactly.
+func steady(seconds int, length func(step int) int64) loop {
+	l := healthy()
+	l.seconds, l.noise, l.counted = seconds, 0, true
+	rest := l.cpu + int64(l.copies)*(l.copyNS+1000) + int64(l.launches)*6000
+	l.gpuOf = func(step int) int64 { return length(step)*int64(time.Second) - rest }
+	return l
+}
+
+// count returns the calls that returned in [from, to), and what the kernel counted before to.
+func (x *recorder) count(from, to int64) (calls []events.Call, ops []tick.Op) {
+	for i := range x.made {
+		c := &x.made[i]
+		if c.Start >= to {
+			continue
+		}
+		at := slices.IndexFunc(ops, func(o tick.Op) bool { return o.Op == c.Op })
+		if at < 0 {
+			at = len(ops)
+			ops = append(ops, tick.Op{PID: c.PID, Op: c.Op})
+		}
+		n := &ops[at].Sum
+		if n.Calls++; c.End() >= to {
+			continue
+		}
+		n.Done, n.Total, n.OnCPU = n.Done+1, n.Total+uint64(c.Duration), n.OnCPU+uint64(c.OnCPU)
+		if c.End() >= from {
+			calls = append(calls, *c)
+		}
+	}
+	return calls, ops
 }
 
 // step makes one step.
@@ -91,6 +129,10 @@ func (x *recorder) step(second int) {
 	for range x.launches {
 		call(opLaunch, 5000, 1000, 2)
 	}
+	if x.gpuOf != nil {
+		x.gpu = x.gpuOf(x.steps)
+	}
+	x.steps++
 	syncs := max(x.syncs, 1)
 	for range syncs {
 		call(opSync, int64(float64(x.gpu)*(1+x.noise*x.r.NormFloat64()))/int64(syncs), 1000, 3)
@@ -129,6 +171,12 @@ func record(t testing.TB, loops ...loop) string {
 				x.step(s)
 			}
 			x.acct.Until = x.now
+			if x.counted {
+				x.made = append(x.made, x.calls...)
+				var ops []tick.Op
+				x.calls, ops = x.count(now.Add(-time.Second).UnixNano(), now.UnixNano())
+				tk.Ops = append(tk.Ops, ops...)
+			}
 			b.Calls, b.Waits = append(b.Calls, x.calls...), append(b.Waits, x.waits...)
 			tk.Reports = append(tk.Reports, x.reports...)
 			if s >= x.deleted {

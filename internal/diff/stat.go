@@ -2,6 +2,7 @@ package diff
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 )
@@ -27,7 +28,7 @@ const (
 type batches struct {
 	n    int
 	size int
-	off  []bool // excluded ones
+	off  []bool // excluded blocks
 	corr float64
 }
 
@@ -43,24 +44,42 @@ func batched(s *Series) batches {
 		}
 		b.size *= 2
 	}
-	b.off = stalls(b.means(s, StepKey))
+	far, at := stalls(b.means(s, StepKey)), -1 // of the batches with steps
+	b.off = make([]bool, n)
+	for from, to := range b.all() {
+		if slices.Max(s.Steps[from:to]) > 0 {
+			at++
+		}
+		for i := from; i < to; i++ {
+			b.off[i] = at >= 0 && far[at]
+		}
+	}
 	return b
+}
+
+// all returns the blocks [from, to) of each batch. The last batch includes a rest that is too short for its
+// own.
+func (b *batches) all() iter.Seq2[int, int] {
+	return func(yield func(from, to int) bool) {
+		for from := 0; from < b.n; {
+			to := from + b.size
+			if b.n-to < b.size {
+				to = b.n
+			}
+			if !yield(from, to) {
+				return
+			}
+			from = to
+		}
+	}
 }
 
 // sums returns the sums of a key and of the steps of each included batch; batches without a step
 // are added to the previous one.
 func (b *batches) sums(s *Series, k Key) (values, steps []float64) {
 	v := s.Values[k]
-	at := 0
-	for from := 0; from < b.n; from += b.size {
-		to := min(from+b.size, b.n)
-		if b.n-to < b.size { // the rest is too short for its own batch
-			to = b.n
-		}
-		i := at
-		at++
-		if i < len(b.off) && b.off[i] {
-			from = to - b.size
+	for from, to := range b.all() {
+		if b.off != nil && b.off[from] {
 			continue
 		}
 		var sum, n float64
@@ -75,7 +94,6 @@ func (b *batches) sums(s *Series, k Key) (values, steps []float64) {
 		} else {
 			values, steps = append(values, sum), append(steps, n)
 		}
-		from = to - b.size
 	}
 	return values, steps
 }
