@@ -150,7 +150,7 @@ func (c *collector) side(x *collected, wall bool) *run {
 		if at < 0 || at >= c.n || !out.wall && blocks.Values[StepKey][at] == 0 {
 			continue
 		}
-		share := outermost(&o.Sum)
+		share := x.sums[o.Op].outermost(&o.Sum)
 		calls := share * float64(o.Sum.Calls)
 		if o.Op == x.anchor {
 			blocks.Steps[at] += calls

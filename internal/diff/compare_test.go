@@ -89,6 +89,21 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// Calls that outlast a block count with their time, which the kernel adds when they return.
+func TestLongCalls(t *testing.T) {
+	l := healthy()
+	l.seconds, l.noise, l.gpu, l.cpu, l.counted = 120, 0, 7_000_000_000, 3_000_000_000, true
+	a := record(t, l)
+	l.gpu = 9_000_000_000
+	p := &compared(t, a, record(t, l), Options{}).Pairs[0]
+	if got := said(p); p.Anchor != opSync || !strings.Contains(got, "gpu_wait: cudaStreamSynchronize +2000.0 ms") {
+		t.Errorf("steps are calls of %v; found %s", p.Anchor, got)
+	}
+	if i := slices.IndexFunc(p.Calls, func(c CallChange) bool { return c.Op == opSync }); i < 0 || math.Abs(p.Calls[i].TimeA-7e9) > 0.02*7e9 {
+		t.Errorf("times of calls: %+v", p.Calls)
+	}
+}
+
 // Steps that are longer than a block have their whole time, also next to the warm-up and to a stall.
 func TestLongSteps(t *testing.T) {
 	ten := func(int) int64 { return 10 }

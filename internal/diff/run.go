@@ -64,6 +64,7 @@ type role struct {
 // opSum sums up the outermost calls of an operation in a run.
 type opSum struct {
 	calls, done uint64
+	entered     uint64 // with the inner ones
 	ns          uint64
 	blocks      int // blocks with calls
 }
@@ -209,19 +210,24 @@ func (x *role) add(o *query.OpStat) {
 	}
 	outer := o.Sum.Calls - min(o.Sum.Nested, o.Sum.Calls)
 	s.calls += outer
+	s.entered += o.Sum.Calls
 	s.done += o.Sum.Done
-	s.ns += uint64(float64(o.Sum.Total) * outermost(&o.Sum))
+	s.ns += uint64(float64(o.Sum.Total) * s.outermost(&o.Sum))
 	if outer > 0 {
 		s.blocks++
 	}
 }
 
-// outermost returns the share of outermost calls.
-func outermost(c *tick.Counts) float64 {
-	if c.Calls == 0 {
-		return 0
+// outermost returns the share of outermost calls in a block. In a block with returns only, it is the share
+// in the run.
+func (s *opSum) outermost(c *tick.Counts) float64 {
+	switch {
+	case c.Calls > 0:
+		return float64(c.Calls-min(c.Nested, c.Calls)) / float64(c.Calls)
+	case s.entered > 0:
+		return float64(s.calls) / float64(s.entered)
 	}
-	return float64(c.Calls-min(c.Nested, c.Calls)) / float64(c.Calls)
+	return 1
 }
 
 // time returns the call time of a role.
