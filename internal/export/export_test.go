@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,7 +78,7 @@ func record(t *testing.T, n int) string {
 		all := calls(r, now, n)
 		now = now.Add(time.Duration(n) * time.Millisecond)
 		last := &tick.Tick{Time: now, Started: began, Seq: 1, Final: true, Processes: []tick.Process{
-			{PID: 4821, Comm: "python3, \"the\" one", Cgroup: "/a", Where: placed}, {PID: 4822, Comm: "x"}}}
+			{PID: 4821, Comm: "python3, \"the\" one", Cgroup: "/a", Where: placed}, {PID: 4822, Comm: "x", Where: tick.Where{Cmdline: "only in " + id}}}}
 		if err := errors.Join(db.Batch(&tick.Batch{Calls: all, Functions: []events.Function{launched}}), db.Tick(last), db.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -317,6 +318,12 @@ func TestSQLiteTables(t *testing.T) {
 		(SELECT count(*) FROM sqlite_schema WHERE tbl_name = 'events' AND type = 'index'), (SELECT journal_mode FROM pragma_journal_mode)`).Scan(&uid, &processes, &indexes, &mode)
 	if err != nil || uid != "elsewhere" || processes != 2 || indexes != 2 || mode == "wal" {
 		t.Errorf("sessions %q, %d processes, %d indexes, journal %s, %v", uid, processes, indexes, mode, err)
+	}
+	var free int
+	content, unreadable := os.ReadFile(path)
+	if err := errors.Join(unreadable, db.QueryRow("PRAGMA freelist_count").Scan(&free)); err != nil || free != 0 ||
+		!bytes.Contains(content, []byte("only in elsewhere")) || bytes.Contains(content, []byte("only in gpu-7")) {
+		t.Errorf("%d free pages, or content of another session; %v", free, err)
 	}
 	if _, err := query.Open(t.Context(), path); !errors.Is(err, store.ErrNotDatabase) {
 		t.Errorf("it opens as a database: %v", err)

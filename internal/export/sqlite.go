@@ -75,17 +75,18 @@ func (s *sqliteSink) begin(r *query.Reader, f query.Filter) error {
 		}
 		names = append(names, c.name+" "+t)
 	}
-	for _, step := range []struct {
-		text string
-		args []any
-	}{
-		{"DELETE FROM sessions WHERE uid NOT IN (" + marks(len(uids)) + ")", uids},
-		{"DROP TABLE IF EXISTS events", nil},
-		{"CREATE TABLE events (" + strings.Join(names, ", ") + ")", nil},
-		{"PRAGMA application_id = 0", nil},
-		{"PRAGMA user_version = 0", nil},
-	} {
-		if _, err := s.db.ExecContext(s.ctx, step.text, step.args...); err != nil {
+	deleted, err := s.db.ExecContext(s.ctx, "DELETE FROM sessions WHERE uid NOT IN ("+marks(len(uids))+")", uids...)
+	if err != nil {
+		return err
+	}
+	steps := []string{"CREATE TABLE events (" + strings.Join(names, ", ") + ")", "PRAGMA application_id = 0", "PRAGMA user_version = 0"}
+	if n, err := deleted.RowsAffected(); err != nil {
+		return err
+	} else if n > 0 { // deleted rows stay in the file's pages otherwise
+		steps = append([]string{"VACUUM"}, steps...)
+	}
+	for _, step := range append([]string{"DROP TABLE IF EXISTS events"}, steps...) {
+		if _, err := s.db.ExecContext(s.ctx, step); err != nil {
 			return err
 		}
 	}
