@@ -3,6 +3,7 @@ package testkit
 import (
 	"database/sql"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -11,7 +12,8 @@ import (
 // separated by spaces. The test imports a driver named sqlite.
 func Rows(t testing.TB, path, query string, args ...any) string {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	u := url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro"}
+	db, err := sql.Open("sqlite", u.String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,18 @@ func TestRepairSalvagesRows(t *testing.T) {
 // Segments have no chains. When another table is damaged, a repair copies the readable chains, both
 // of sessions that it restores and of a session without segments.
 func TestRepairTakesChainsOver(t *testing.T) {
+	for _, name := range []string{"plain", "run#3", "a?b", "50%25"} {
+		t.Run(name, func(t *testing.T) { testChainsTakenOver(t, name) })
+	}
+}
+
+func testChainsTakenOver(t *testing.T, directory string) {
 	path, ids := recordTwo(t)
+	moved := filepath.Join(t.TempDir(), directory)
+	if err := os.Rename(filepath.Dir(path), moved); err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(moved, filepath.Base(path))
 	execute(t, path, `INSERT INTO chains (session, id, rule, severity, pid, tid, op, name, lost_ns, lost_min_ns, lost_max_ns, window_ns, excess_ns, steps, slow,
 		baseline, culprits, timeline, not_it) SELECT id, 'chain of ' || uid, 'cpu-taken', 'HIGH', 7, 7, 257, 'cudaLaunchKernel', 5, 4, 6, 100, 9, 3, 1, '', '[]', '[]', '[]' FROM sessions`)
 	var page, size int64

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -161,8 +162,12 @@ func (r *repairer) fromSegments(ctx context.Context, path, id string) (bool, err
 // segments were removed, and chains.
 func (r *repairer) salvage(ctx context.Context, bad string) error {
 	m := &merger{r.Held, &Merged{}}
-	if _, err := r.SQL.ExecContext(ctx, "ATTACH ? AS src", "file:"+bad+"?mode=ro"); err != nil {
-		return ctx.Err() // nothing is readable
+	u := url.URL{Scheme: "file", Path: bad, RawQuery: "mode=ro"}
+	if _, err := r.SQL.ExecContext(ctx, "ATTACH ? AS src", u.String()); err != nil {
+		if ctx.Err() == nil && !store.Damaged(err) { // else nothing is readable
+			r.out.SQLite += fmt.Sprintf("; cannot open %s to copy its rows: %v", bad, err)
+		}
+		return ctx.Err()
 	}
 	defer func() { _, _ = r.SQL.ExecContext(context.WithoutCancel(ctx), "DETACH src") }()
 	tables, err := m.tables(ctx)
