@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"os"
 	"sync"
@@ -111,6 +112,9 @@ func (db *DB) open() (err error) {
 	db.o.Path = db.held.Path
 	if err := db.held.OpenSQL(); err != nil {
 		return err
+	}
+	if FileSize(db.o.Path) > db.o.MaxBytes/2 && db.o.MaxBytes > 0 { // the file does not shrink while it is recorded to
+		db.held.Vacuum(context.Background(), db.o.MaxBytes/10)
 	}
 	if err := db.makeRoom(reserve); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"os"
@@ -109,6 +110,21 @@ func (h *Held) sameFile() error {
 func (h *Held) Settle() error {
 	_, err := h.SQL.Exec(waitShort + "; PRAGMA journal_mode = delete")
 	return err
+}
+
+// Vacuum returns the SQLite file's unused pages to the file system if they have at least some bytes. It
+// leaves them while a reader is active, or if the disk has no room for a copy.
+func (h *Held) Vacuum(ctx context.Context, least int64) {
+	const truncate = "PRAGMA wal_checkpoint(truncate)"
+	var busy, pages, done, unused int64
+	err := h.SQL.QueryRowContext(ctx, truncate).Scan(&busy, &pages, &done) // a killed writer may have left some
+	if err == nil && busy == 0 {
+		err = h.SQL.QueryRowContext(ctx, "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size").Scan(&unused)
+	}
+	if err == nil && unused >= least {
+		_, _ = h.SQL.ExecContext(ctx, "VACUUM")
+		_, _ = h.SQL.ExecContext(ctx, truncate)
+	}
 }
 
 // SetAside closes the SQLite file and renames it and its companions. It returns the file's new

@@ -101,6 +101,63 @@ func TestMaxAge(t *testing.T) {
 	}
 }
 
+// Calls keep some room when the limit is lowered below the size of the SQLite file, and the next recording
+// meets the limit.
+func TestLimitBelowSQLite(t *testing.T) {
+	t.Parallel()
+	const limit = 12 << 20
+	path := filepath.Join(t.TempDir(), "x.db")
+	db, c := open(t, path, Options{Session: segment.Session{ID: "one"}})
+	from, k, calls, n := c.now, storetest.NewKernel(), storetest.NewGenerator(1).Calls(nil, 10_000), 0
+	second := func(processes int) {
+		t.Helper()
+		c.advance(time.Second)
+		for i := range calls {
+			calls[i].Start += int64(time.Second)
+		}
+		x := k.Tick(uint64(n+1), c.now, false)
+		comeAndGo(x, from, n, processes)
+		if err := errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(x)); err != nil {
+			t.Fatal(err)
+		}
+		if n++; n == 2000 {
+			t.Fatal("the rows stay")
+		}
+	}
+	finished := func(session string) {
+		t.Helper()
+		db.sealing.Wait()
+		if segs, err := segment.OfSession(log.Dir(LogDir(path)), session); err != nil || len(segs) < 3 {
+			t.Errorf("session %s has segments %+v, %v, want two finished ones", session, segs, err)
+		}
+	}
+	for db.saver.rows.FileSize < 2*limit {
+		second(1000)
+	}
+	db.SetBounds(limit, 0)
+	second(0)
+	for db.saver.rows.Full() {
+		second(0)
+	}
+	for range 10 {
+		second(0)
+	}
+	finished("one")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	now := c.now
+	db, c = open(t, path, Options{MaxBytes: limit, Session: segment.Session{ID: "two", Started: now}})
+	c.now, k = now, storetest.NewKernel()
+	for range 30 {
+		second(0)
+		if n := onDisk(t, path); n > limit*101/100 {
+			t.Fatalf("%d bytes, of %d", n, limit)
+		}
+	}
+	finished("two")
+}
+
 // What each segment repeats does not fill it.
 func TestRepeatedStartIsNoReasonForTheNextSegment(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

@@ -19,6 +19,7 @@ const (
 	segmentMax   = 16 << 20
 	segmentMin   = 64 << 10
 	segmentShare = 1024
+	callsShare   = 16 // divisor of the limit: the least share of the calls
 )
 
 func (db *DB) segmentBytes() int64 {
@@ -155,7 +156,8 @@ func (db *DB) SetBounds(maxBytes int64, maxAge time.Duration) {
 func (db *DB) prune(more int64) { db.free(more + db.segmentBytes() + reserve) }
 
 // free deletes the oldest segments while they are too old, or while the files and more bytes exceed
-// the limit.
+// the limit. If unused pages of the SQLite file leave no room, as after the limit was lowered, calls keep
+// their least share until the next recording vacuums the file.
 func (db *DB) free(more int64) {
 	if len(db.kept.All) == 0 {
 		return
@@ -167,6 +169,9 @@ func (db *DB) free(more int64) {
 	room := int64(math.MaxInt64)
 	if db.o.MaxBytes > 0 {
 		room = db.o.MaxBytes - more - (db.bytes() - db.kept.Bytes())
+		if rows := db.saver.rows; !rows.Full() {
+			room = max(room, min(db.o.MaxBytes/callsShare, room+rows.FileSize-rows.Used))
+		}
 	}
 	db.kept.Free(from, room)
 }

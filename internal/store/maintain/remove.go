@@ -78,7 +78,7 @@ func (m *remover) remove(ctx context.Context, o *Removal) (_ *Removed, err error
 	r := &Removed{Before: m.sizeAtRest()}
 	if !o.DryRun {
 		m.kept.DeleteLeftovers()
-		m.vacuum(ctx) // before calls have to make room for free pages
+		m.Vacuum(ctx, 1) // before calls have to make room for free pages
 	}
 	left := m.sizeAtRest()
 	if o.Session != "" && !slices.ContainsFunc(m.kept.All, func(k retention.Segment) bool { return k.Session == o.Session }) && o.CallsOnly {
@@ -116,7 +116,7 @@ func (m *remover) remove(ctx context.Context, o *Removal) (_ *Removed, err error
 			return r, err
 		}
 	}
-	m.vacuum(ctx)
+	m.Vacuum(ctx, 1)
 	_ = m.Settle()
 	if m.kept, err = retention.List(m.Dir, time.Now()); err == nil {
 		r.After = m.sizeAtRest()
@@ -128,16 +128,4 @@ func (m *remover) remove(ctx context.Context, o *Removal) (_ *Removed, err error
 // log.
 func (m *remover) sizeAtRest() int64 {
 	return m.kept.Bytes() + store.FileSize(m.Path)
-}
-
-// vacuum returns the SQLite file's unused pages to the file system. It leaves them while a reader is
-// active, or if the disk has no room for a copy.
-func (m *remover) vacuum(ctx context.Context) {
-	_, _ = m.SQL.ExecContext(ctx, "PRAGMA wal_checkpoint(truncate)") // left by a killed writer
-	var unused int64
-	if err := m.SQL.QueryRowContext(ctx, "SELECT freelist_count FROM pragma_freelist_count").Scan(&unused); err != nil || unused == 0 {
-		return
-	}
-	_, _ = m.SQL.ExecContext(ctx, "VACUUM")
-	_, _ = m.SQL.ExecContext(ctx, "PRAGMA wal_checkpoint(truncate)")
 }

@@ -19,6 +19,7 @@ const (
 type Rows struct {
 	Bound    int64               // limit of all files in bytes; 0: none
 	FileSize int64               // of the SQLite file in bytes, after the pending checkpoint
+	Used     int64               // of FileSize: bytes of pages with rows
 	Kept     [len(Rollups)]int64 // start of the session's remaining rollups, by tier, in Unix ns
 	db       *sql.DB
 	session  int64         // number of the recorded session
@@ -52,16 +53,15 @@ type sessionTier struct {
 // far from enough, it forgets the oldest rows. It deletes few rows at a time, since deletions go
 // through the write-ahead log. Call it after each tick.
 func (r *Rows) Trim(now time.Time) error {
-	used, err := r.used()
-	if err != nil {
+	if err := r.measure(); err != nil {
 		return err
 	}
-	if r.Bound > 0 && used > r.Bound/rowsShare {
+	if r.Full() {
 		if err := r.forget(now); err != nil {
 			return err
 		}
 	}
-	over, due := r.Bound > 0 && used > r.Bound/rollupShare, now.Sub(r.swept) >= time.Minute
+	over, due := r.Bound > 0 && r.Used > r.Bound/rollupShare, now.Sub(r.swept) >= time.Minute
 	if !over && !due {
 		return nil
 	}
@@ -142,11 +142,12 @@ func tierOf(seconds int64) int {
 	return len(Rollups) - 1
 }
 
-// used returns the bytes of the database's used pages, and stores the size of the file after a
-// checkpoint of the write-ahead log.
-func (r *Rows) used() (n int64, err error) {
-	err = r.db.QueryRow("SELECT (page_count - freelist_count) * page_size, page_count * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size").Scan(&n, &r.FileSize)
-	return n, err
+// Full reports whether the rows exceed their part of the limit.
+func (r *Rows) Full() bool { return r.Bound > 0 && r.Used > r.Bound/rowsShare }
+
+// measure updates Used and FileSize.
+func (r *Rows) measure() error {
+	return r.db.QueryRow("SELECT (page_count - freelist_count) * page_size, page_count * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size").Scan(&r.Used, &r.FileSize)
 }
 
 // cut deletes the first rollups of a tier, of windows before edge, and reports whether there were
