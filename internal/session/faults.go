@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -22,6 +21,9 @@ type FaultOptions struct {
 	Only tick.XidVia
 	// History also delivers the faults that the kernel log still holds.
 	History bool
+	// Loaded reports whether the driver is loaded. If it is not, OpenFaults succeeds even if no way
+	// can be opened yet. nil: it is loaded.
+	Loaded  func() bool
 	LogPath string       // the kernel log; "": xid.LogPath
 	Log     *slog.Logger // nil: no logging
 	// Clock converts kernel time into wall-clock time; the zero value is replaced on opening.
@@ -51,15 +53,16 @@ type Faults struct {
 	mu      sync.Mutex
 	xids    *probes.Xids
 	errs    map[tick.XidVia]error // error of each way that is not open
+	early   bool                  // the tracepoint is missing since the driver is not loaded
 	made    xid.Assembly          // joins what was read
 	waiting []tick.Xid
 	full    uint64
 	timer   *time.Timer // runs while a fault waits for its other messages; nil: stopped
 }
 
-// OpenFaults starts waiting for faults. It fails if no way can be opened. If one of two can, Why
-// returns the error of the other. While the tracepoint is missing it checks again, since the driver
-// may be loaded later.
+// OpenFaults starts waiting for faults. It fails if no way can be opened, unless the driver is not
+// loaded yet. If one of two can, Err returns the error of the other. While the tracepoint is missing,
+// Faults checks again, since the driver may be loaded later.
 func OpenFaults(ctx context.Context, o FaultOptions) (*Faults, error) {
 	if o.LogPath == "" {
 		o.LogPath = xid.LogPath
@@ -84,9 +87,9 @@ func OpenFaults(ctx context.Context, o FaultOptions) (*Faults, error) {
 	if o.Only != tick.ViaTracepoint {
 		f.openLog()
 	}
-	if f.xids == nil && f.kmsg == nil {
+	if f.xids == nil && f.kmsg == nil && !f.early {
 		f.stop()
-		return nil, errors.Join(f.errs[tick.ViaTracepoint], f.errs[tick.ViaKernelLog])
+		return nil, f.noWay()
 	}
 	if f.kmsg != nil {
 		f.work.Go(f.readLog)
@@ -97,12 +100,19 @@ func OpenFaults(ctx context.Context, o FaultOptions) (*Faults, error) {
 	return f, nil
 }
 
+// noWay returns why no way is open. mu is held.
+func (f *Faults) noWay() error {
+	return errors.Join(f.errs[tick.ViaTracepoint], f.errs[tick.ViaKernelLog])
+}
+
 // attach attaches to the tracepoints, or records the error.
 func (f *Faults) attach() *probes.Xids {
+	loaded := f.o.Loaded == nil || f.o.Loaded() // checked first: a loaded driver has its tracepoint
 	x, err := probes.OpenXids()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.xids, f.errs[tick.ViaTracepoint] = x, err
+	f.early = !loaded && errors.Is(err, probes.ErrNoTracepoint)
 	f.made.BothSources = f.xids != nil && f.kmsg != nil
 	return x
 }
@@ -265,13 +275,23 @@ func (f *Faults) Drops() []tick.Drop {
 func (f *Faults) Reports() []tick.Report {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.xids == nil && f.kmsg == nil {
+		if f.early {
+			return nil
+		}
+		return []tick.Report{unseen(tick.ViaKernelLog, f.noWay())}
+	}
 	var out []tick.Report
 	for _, v := range []tick.XidVia{tick.ViaTracepoint, tick.ViaKernelLog} {
 		if err := f.errs[v]; err != nil && !errors.Is(err, probes.ErrNoTracepoint) && !errors.Is(err, fs.ErrNotExist) {
-			out = append(out, tick.Report{Kind: "faults-unseen", Object: v.String(), Why: fmt.Sprint(err)})
+			out = append(out, unseen(v, err))
 		}
 	}
 	return out
+}
+
+func unseen(v tick.XidVia, err error) tick.Report {
+	return tick.Report{Kind: "faults-unseen", Object: v.String(), Why: err.Error()}
 }
 
 // Close stops waiting. It is idempotent.

@@ -153,6 +153,13 @@ func TestOpenFaults(t *testing.T) {
 	if _, err := session.OpenFaults(t.Context(), session.FaultOptions{Only: tick.ViaKernelLog, LogPath: empty}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a log: %v", err)
 	}
+	f, err := session.OpenFaults(t.Context(), session.FaultOptions{LogPath: empty, Loaded: func() bool { return false }})
+	if err != nil {
+		t.Fatalf("before the driver is loaded: %v", err)
+	}
+	if reports, err := f.Reports(), f.Close(); len(reports) != 0 || err != nil {
+		t.Errorf("before the driver is loaded: %v, reports %v", err, reports)
+	}
 	domain := domain()
 	say(t, "NVRM: Xid (PCI:%s:01:00): 79, GPU has fallen off the bus.", domain)
 	for _, history := range []bool{true, false} {

@@ -26,10 +26,10 @@ type gpus struct {
 // start starts waiting for faults, which call hurry, and polling the GPUs.
 func (g *gpus) start(ctx context.Context, machine gpu.Machine, clock decode.Clock, hurry func()) {
 	var err error
-	if g.faults, err = OpenFaults(ctx, FaultOptions{Log: g.report.log, Clock: clock, Hurry: hurry}); err != nil {
+	if g.faults, err = OpenFaults(ctx, FaultOptions{Loaded: machine.Loaded, Log: g.report.log, Clock: clock, Hurry: hurry}); err != nil {
 		g.report.log.Debug("faults of GPUs are not seen", "error", err)
 		if machine.Loaded() {
-			g.report.add(tick.Report{Kind: "faults-unseen", Object: "kernel-log", Why: err.Error()})
+			g.report.add(unseen(tick.ViaKernelLog, err))
 		}
 	}
 	g.states = machine.Poll(pollBy(clock))

@@ -23,9 +23,14 @@ const modulePath = "/xid.ko"
 const bursts = 333
 
 // faults loads the module and checks that its reports arrive once, in order, through the
-// tracepoint, although the log has them too.
+// tracepoint, although the log has them too. It also checks that a reader that was opened before
+// the module was loaded finds the tracepoint.
 func faults() error {
 	if _, err := probes.OpenXids(); !errors.Is(err, probes.ErrNoTracepoint) {
+		return fmt.Errorf("without the module: %w", err)
+	}
+	early, err := session.OpenFaults(context.Background(), session.FaultOptions{Only: tick.ViaTracepoint, Loaded: func() bool { return false }})
+	if err != nil {
 		return fmt.Errorf("without the module: %w", err)
 	}
 	module, err := os.ReadFile(modulePath)
@@ -49,7 +54,17 @@ func faults() error {
 	if len(at) != len(probes.XidTracepoints) || log == "" {
 		return fmt.Errorf("not all ways are open: %v, %v", f.Err(tick.ViaTracepoint), f.Err(tick.ViaKernelLog))
 	}
-	return errors.Join(reported(f), f.Close(), overflow())
+	return errors.Join(reported(f), f.Close(), found(early), early.Close(), overflow())
+}
+
+// found waits until f reads the tracepoints.
+func found(f *session.Faults) error {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(time.Millisecond) {
+		if at, _ := f.Ways(); len(at) == len(probes.XidTracepoints) {
+			return nil
+		}
+	}
+	return fmt.Errorf("opened before the module: %w", f.Err(tick.ViaTracepoint))
 }
 
 // report makes the module report a fault.
