@@ -74,9 +74,12 @@ until_ "calls for the group" has_calls "$(group)"
 
 echo "upgrade, while it traces"
 echo 'node: mine' >>"$work/tree/etc/ingero/ingero.yaml"
+key=$work/tree/var/lib/ingero/dashboard.key
+install -m 0600 /dev/null "$key"
 quiet inside dpkg --no-triggers -i /tmp/new.deb
 version 0.2.0
 grep -q mine "$work/tree/etc/ingero/ingero.yaml" || fail "settings are lost"
+[ "$(stat -c %a "$key")" = 600 ] || fail "the upgrade lets others read the dashboard's key"
 traces || fail "the upgrade ended the trace"
 kill -TERM "$agent"
 wait "$agent" || fail "the trace ended badly: $(cat "$work/trace")"
