@@ -64,6 +64,9 @@ func (e *Env) check(ctx context.Context, pid uint32) (wire.Check, error) {
 	if pid == 0 {
 		return check.Run(ctx, m), nil
 	}
+	if p, err := (proc.FS{}).Process(pid); err == nil && p.ThreadOf != 0 {
+		return wire.Check{}, threadProblem(&p, "check")
+	}
 	r, err := check.Process(ctx, m, proc.Names{}, pid)
 	if errors.Is(err, proc.ErrExited) {
 		return r, &problem{What: fmt.Sprintf("no such process: %d", pid), Do: "ingero check lists the processes that use CUDA", Err: err}

@@ -2,11 +2,15 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"ingero/internal/testkit"
 	"ingero/internal/wire"
@@ -116,5 +120,35 @@ func TestProbeBudget(t *testing.T) {
 	stdout, stderr, code := b.output("explain")
 	if code != 0 || !strings.Contains(strings.Join(strings.Fields(stdout), " "), said) {
 		t.Errorf("explain: code %d, want 0 and %q:\n%s%s", code, said, stdout, stderr)
+	}
+}
+
+// --pid of a thread names the process: nothing is traced or checked.
+func TestThreadInsteadOfProcess(t *testing.T) {
+	ids, end := make(chan int), make(chan struct{})
+	t.Cleanup(func() { close(end) })
+	for range 2 { // one of them may be the main thread
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			ids <- unix.Gettid()
+			<-end
+		}()
+	}
+	thread, other := <-ids, <-ids
+	if thread == os.Getpid() {
+		thread = other
+	}
+	comm, _, err := ancestor(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for verb, args := range map[string][]string{"trace": {"--duration", "1s"}, "check": nil} {
+		code, _, stderr := command(t, nil, nil, append([]string{verb, "--pid", fmt.Sprint(thread)}, args...)...)
+		what := fmt.Sprintf("%d is a thread of process %d (%s)", thread, os.Getpid(), comm)
+		do := fmt.Sprintf("%s the process: ingero %[1]s --pid %d", verb, os.Getpid())
+		if code != exitFailed || !strings.Contains(stderr, what) || !strings.Contains(stderr, do) {
+			t.Errorf("%s: exit code %d, %s; want %q, %q", verb, code, stderr, what, do)
+		}
 	}
 }

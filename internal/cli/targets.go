@@ -19,6 +19,8 @@ func checkPIDs(pids []uint32, names proc.Names) (waiting []proc.Process, err err
 				Do: "ingero check lists the processes that use CUDA; ingero run -- COMMAND traces a program from its first call", Err: err}
 		case err != nil:
 			return nil, err
+		case p.ThreadOf != 0:
+			return nil, threadProblem(&p, "trace")
 		case p.Kernel:
 			return nil, &problem{What: fmt.Sprintf("process %d (%s) is a kernel thread: it makes no CUDA calls", pid, p.Comm),
 				Do: "ingero check lists the processes that use CUDA"}
@@ -36,4 +38,14 @@ func checkPIDs(pids []uint32, names proc.Names) (waiting []proc.Process, err err
 		}
 	}
 	return waiting, nil
+}
+
+// threadProblem names the process of a thread, and the command with that process.
+func threadProblem(thread *proc.Process, command string) *problem {
+	name := ""
+	if p, err := (proc.FS{}).Process(thread.ThreadOf); err == nil {
+		name = fmt.Sprintf(" (%s)", p.Comm)
+	}
+	return &problem{What: fmt.Sprintf("%d is a thread of process %d%s", thread.PID, thread.ThreadOf, name),
+		Do: fmt.Sprintf("%s the process: ingero %[1]s --pid %d", command, thread.ThreadOf)}
 }

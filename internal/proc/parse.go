@@ -14,12 +14,12 @@ const maxNesting = 33
 
 // status has the used fields of /proc/PID/status.
 type status struct {
-	uid, gid, ppid, threads uint32
-	seccomp                 uint32
-	pids                    [maxNesting]uint32
-	npids                   int
-	shadowStack             bool
-	kernel, zombie          bool
+	uid, gid, tgid, ppid, threads uint32
+	seccomp                       uint32
+	pids                          [maxNesting]uint32
+	npids                         int
+	shadowStack                   bool
+	kernel, zombie                bool
 }
 
 func (s *status) nspids() []uint32 { return append([]uint32(nil), s.pids[:s.npids]...) }
@@ -40,6 +40,8 @@ func parseStatus(b []byte) (status, error) {
 		switch string(key) {
 		case "State":
 			s.zombie = len(val) > 0 && (val[0] == 'Z' || val[0] == 'X')
+		case "Tgid":
+			s.tgid, ok = first32(val)
 		case "PPid":
 			s.ppid, ok = first32(val)
 			seen++

@@ -32,7 +32,7 @@ x86_Thread_features_locked:	shstk
 `
 
 func TestParseStatus(t *testing.T) {
-	full := status{uid: 1000, gid: 1000, ppid: 77, threads: 37, seccomp: 2, npids: 3, shadowStack: true}
+	full := status{uid: 1000, gid: 1000, tgid: 812, ppid: 77, threads: 37, seccomp: 2, npids: 3, shadowStack: true}
 	copy(full.pids[:], []uint32{812, 14, 1})
 	for _, tt := range []struct {
 		name, text string

@@ -22,9 +22,12 @@ type Process struct {
 	UID     uint32 // real user
 	GID     uint32 // real group
 	Threads int
-	Comm    string // at most 15 bytes, as valid UTF-8
-	Exe     string // program as the process sees it; empty without permission
-	Cgroup  string // preferred cgroup path; "/" when it is in none
+	// ThreadOf is the process that a thread's number belongs to: /proc/TID exists, though it is not
+	// listed. 0: this is a process.
+	ThreadOf uint32
+	Comm     string // at most 15 bytes, as valid UTF-8
+	Exe      string // program as the process sees it; empty without permission
+	Cgroup   string // preferred cgroup path; "/" when it is in none
 	// Cgroups are the paths of all hierarchies, in order of preference.
 	Cgroups []string
 	// StartTicks is the start time, in 10 ms of the boot clock: with PID, its identity. Started is
@@ -101,6 +104,9 @@ func (f FS) facts(d pidDir, st *status, buf []byte) (Process, error) {
 		PID: d.pid, PPID: st.ppid, UID: st.uid, GID: st.gid, NSPIDs: st.nspids(), Threads: int(st.threads),
 		Seccomp: int(st.seccomp), ShadowStack: st.shadowStack,
 		Kernel: st.kernel, Zombie: st.zombie,
+	}
+	if st.tgid != d.pid {
+		p.ThreadOf = st.tgid
 	}
 	s, buf, err := d.stat(buf)
 	if err != nil {
