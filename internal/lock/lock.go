@@ -237,7 +237,10 @@ func (p Place) holderOf(pid int) *wire.Holder {
 	if pid <= 0 || pid == os.Getpid() {
 		return nil
 	}
-	uid, may := mayTrace(pid)
+	uid, may, err := mayTrace(pid)
+	if err != nil {
+		return p.hidden(pid)
+	}
 	if !may {
 		return nil // anyone can lock a byte of a file of their own
 	}
@@ -246,6 +249,19 @@ func (p Place) holderOf(pid int) *wire.Holder {
 		h = s.Holder
 	}
 	return &h
+}
+
+// hidden returns a holder that this user's /proc hides (hidepid), or nil if the process has ended.
+// Only a state file of root's names it: everyone can write a file of their own.
+func (p Place) hidden(pid int) *wire.Holder {
+	if !errors.Is(unix.Kill(pid, 0), unix.EPERM) {
+		return nil
+	}
+	s, err := p.State(wire.Holder{PID: pid, UID: 0})
+	if err != nil {
+		return nil
+	}
+	return &s.Holder
 }
 
 // marked returns the PID of a line of /proc/locks if it is a holder's mark:
@@ -266,10 +282,10 @@ func (p Place) marked(line string) int {
 
 // mayTrace reports whether a process could be a tracer: it is root or of this process's user, or
 // has a capability for it in the initial user namespace.
-func mayTrace(pid int) (uid uint32, may bool) {
+func mayTrace(pid int) (uid uint32, may bool, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return 0, false
+		return 0, false, err
 	}
 	var caps uint64
 	uid = ^uint32(0)
@@ -284,11 +300,11 @@ func mayTrace(pid int) (uid uint32, may bool) {
 		}
 	}
 	if uid == 0 || uid == uint32(os.Geteuid()) {
-		return uid, true
+		return uid, true, nil
 	}
 	ids, err := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", pid))
 	first := err == nil && strings.Join(strings.Fields(string(ids)), " ") == "0 0 4294967295"
-	return uid, first && caps&(1<<unix.CAP_BPF|1<<unix.CAP_SYS_ADMIN) != 0
+	return uid, first && caps&(1<<unix.CAP_BPF|1<<unix.CAP_SYS_ADMIN) != 0, nil
 }
 
 // command returns a process's arguments, joined.

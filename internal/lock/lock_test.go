@@ -24,6 +24,10 @@ func TestMain(m *testing.M) {
 		hold(dir)
 		return
 	}
+	if dir := os.Getenv("LOCK_TEST_FIND"); dir != "" {
+		find(dir)
+		return
+	}
 	os.Exit(m.Run())
 }
 
@@ -45,6 +49,18 @@ func hold(dir string) {
 	if err := l.Release(); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
+	}
+}
+
+// find prints the PID of the process that holds the lock, if there is one.
+func find(dir string) {
+	p := Place{Dirs: []string{dir}}
+	fmt.Sscan(os.Getenv("LOCK_TEST_MARK"), &p.Mark)
+	switch h, err := p.Holder(); {
+	case err != nil:
+		fmt.Println(err)
+	case h != nil:
+		fmt.Println(h.PID)
 	}
 }
 
@@ -321,6 +337,44 @@ func TestMarked(t *testing.T) {
 	} {
 		if got := p.marked(line); got != want {
 			t.Errorf("marked(%q) = %d, want %d", line, got, want)
+		}
+	}
+}
+
+// Users whose /proc hides others' processes find a holder by the state that root published. A state
+// of their own names none.
+func TestHiddenHolder(t *testing.T) {
+	testkit.NeedRoot(t)
+	p := place(t)
+	dir := p.Dirs[0]
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // nobody reads the state
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "find")
+	testkit.CopyProgram(t, program, "/proc/self/exe")
+	c := other(t, p, dir)
+	found := func(hidepid int) string {
+		t.Helper()
+		cmd := exec.Command("unshare", "--mount", "sh", "-c",
+			`mount -t proc -o "hidepid=$1" proc /proc && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$0"`, program, fmt.Sprint(hidepid))
+		cmd.Env = append(os.Environ(), "LOCK_TEST_FIND="+dir, fmt.Sprint("LOCK_TEST_MARK=", p.Mark))
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("hidepid=%d: %v: %s", hidepid, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	for hidepid := range 3 {
+		if got, want := found(hidepid), fmt.Sprint(c.PID()); got != want {
+			t.Errorf("hidepid=%d: holder %q, want %q", hidepid, got, want)
+		}
+	}
+	if err := os.Chown(filepath.Join(dir, stateName), 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	for hidepid := 1; hidepid < 3; hidepid++ {
+		if got := found(hidepid); got != "" {
+			t.Errorf("hidepid=%d, a user's state: holder %q", hidepid, got)
 		}
 	}
 }
