@@ -145,6 +145,7 @@ var allowed = map[string]string{
 // unsafeFiles are where memory is read or handed over by address.
 var unsafeFiles = []string{
 	"internal/decode/", "internal/probes/ring.go", "internal/probes/link_session.go", "internal/proc/perfring.go", "internal/jail/enter.go",
+	"internal/privilege/",
 	"benchmarks/switches/", "test/packages/",
 }
 

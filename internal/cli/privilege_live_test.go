@@ -102,6 +102,26 @@ func TestCapabilitiesAreLetGo(t *testing.T) {
 	}
 }
 
+// The user's own programs are not restricted by the capabilities of ingero's file: they can get
+// privileges, have none of ingero's capabilities, and have the user's limits.
+func TestCapabilitiesRestrictNoProgram(t *testing.T) {
+	b := newBench(t)
+	ingero := b.capable(unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_PTRACE, unix.CAP_CHECKPOINT_RESTORE)
+	stdout, stderr, code := finish(t, b.startAsNobody(ingero, "annotate", "a=b", "--", "grep", "-E", "^(NoNewPrivs|CapPrm|CapEff|CapAmb):", "/proc/self/status"))
+	none := "\t0000000000000000\n"
+	if want := "CapPrm:" + none + "CapEff:" + none + "CapAmb:" + none + "NoNewPrivs:\t0\n"; code != 0 || stdout != want {
+		t.Errorf("annotate: exit code %d, %s%s; want %s", code, stdout, stderr, want)
+	}
+	cmd := exec.Command("prlimit", "--core=4096:8192", "setpriv", fmt.Sprint("--reuid=", nobodys), fmt.Sprint("--regid=", nobodys), "--clear-groups",
+		ingero, "run", "--record=false", "--", "grep", "core", "/proc/self/limits")
+	cmd.Env = append(b.env, "HOME="+b.dir)
+	cmd.Dir = b.dir
+	stdout, stderr, code = finish(t, testkit.Start(t, cmd))
+	if got := strings.Fields(stdout); code != 0 || len(got) < 6 || got[4] != "4096" || got[5] != "8192" {
+		t.Errorf("run: exit code %d, %s%s; want the limits 4096 and 8192", code, stdout, stderr)
+	}
+}
+
 // World-writable databases and config files are rejected.
 func TestWorldWritable(t *testing.T) {
 	b := newBench(t)

@@ -115,10 +115,16 @@ func (e *Env) privileges() error {
 	for err == nil && c.HasParent() && c.Parent().HasParent() {
 		c = c.Parent()
 	}
-	if err == nil && tracers[c.Name()] {
-		return privilege.Keep()
+	switch {
+	case err == nil && c.Name() == "annotate": // it becomes the user's program
+		return privilege.Forget()
+	case err != nil || !tracers[c.Name()]:
+		return privilege.Drop()
 	}
-	return privilege.Drop()
+	if err := privilege.Keep(); err != nil || c.Name() == "run" { // launch calls NoCores
+		return err
+	}
+	return privilege.NoCores()
 }
 
 // root returns the tree of commands.

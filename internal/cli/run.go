@@ -15,6 +15,7 @@ import (
 
 	"ingero/internal/config"
 	"ingero/internal/explain"
+	"ingero/internal/privilege"
 	"ingero/internal/proc"
 	"ingero/internal/tick"
 	"ingero/internal/where"
@@ -153,10 +154,18 @@ func (e *Env) launch(args []string) (*launched, error) {
 	if err != nil {
 		return nil, err
 	}
-	return launch(&exec.Cmd{
+	program, err := launch(&exec.Cmd{
 		Path: path, Args: args, Env: env, Stdin: e.Stdin, Stdout: e.Stdout, Stderr: e.Stderr,
 		SysProcAttr: who.attributes(),
 	})
+	if err != nil {
+		return nil, err
+	}
+	if err := privilege.NoCores(); err != nil { // not earlier: the program keeps the user's limit
+		program.kill()
+		return nil, err
+	}
+	return program, nil
 }
 
 // lookPath finds a command in the PATH of env, which may differ from this process's PATH.

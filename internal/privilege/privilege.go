@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,19 +37,50 @@ func given() bool {
 }
 
 // Keep prepares a process with file capabilities to use them: by default, the kernel hides the
-// process's own /proc from it. Keep also disables core dumps, which could contain data of other
-// processes. Processes without the same capabilities cannot read its memory.
+// process's own /proc from it. Processes without the same capabilities cannot read its memory.
+// Call [NoCores] before this process reads others.
 func Keep() error {
+	if !given() {
+		return nil
+	}
+	return showOwn()
+}
+
+func showOwn() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("make own /proc readable: %w", err)
+	}
+	return nil
+}
+
+// NoCores permanently disables core dumps of a process with file capabilities, since they could
+// contain data of other processes. Programs that it starts afterwards inherit that.
+func NoCores() error {
 	if !given() {
 		return nil
 	}
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("disable core dumps: %w", err)
 	}
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("make own /proc readable: %w", err)
-	}
 	return nil
+}
+
+// Forget drops the capabilities of the program's file. Unlike Drop, it does not restrict programs
+// that this process executes: they get the capabilities of their own files.
+func Forget() error {
+	if !given() {
+		return nil
+	}
+	var none [2]unix.CapUserData
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	_, _, err := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none[0])), 0)
+	switch err {
+	case 0:
+		return showOwn()
+	case syscall.ENOTSUP: // a build with cgo
+		return Drop()
+	}
+	return fmt.Errorf("drop capabilities: %w", err)
 }
 
 // Drop permanently drops the capabilities of the program's file: it executes the program again
