@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -22,6 +23,8 @@ func TestCommandLinesOfDocuments(t *testing.T) {
 		}
 		files = append(files, found...)
 	}
+	optional := map[string]bool{}
+	addOptional((&Env{Getenv: func(string) string { return "" }}).root(), optional)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			text, err := os.ReadFile(file)
@@ -36,6 +39,11 @@ func TestCommandLinesOfDocuments(t *testing.T) {
 			for _, m := range inLine.FindAllStringSubmatch(string(text), -1) {
 				if err := exists(strings.Fields(m[1])); err != nil {
 					t.Errorf("%s: %v", m[1], err)
+				}
+			}
+			for _, m := range flagInLine.FindAllStringSubmatch(string(text), -1) {
+				if optional[m[1]] {
+					t.Errorf("--%s %s: write --%[1]s=%[2]s", m[1], m[2])
 				}
 			}
 		})
@@ -101,12 +109,14 @@ func TestCommandLinesOf09(t *testing.T) {
 }
 
 var (
-	inBlock  = regexp.MustCompile(`^(?: {4}|\t)?((?:sudo )?ingero .*?)\s*$`)
-	inLine   = regexp.MustCompile("`(?:sudo )?ingero ([^`]+)`")
-	aComment = regexp.MustCompile(`\s{2,}.*$|\s#.*$`)
-	aUsage   = regexp.MustCompile(`\[\w|\w\|\w`)
-	before   = regexp.MustCompile(`^.*?\bingero `)
-	behind   = regexp.MustCompile(`\s(?:\||&&|>|;|2>|<).*$`)
+	inBlock = regexp.MustCompile(`^(?: {4}|\t)?((?:sudo )?ingero .*?)\s*$`)
+	inLine  = regexp.MustCompile("`(?:sudo )?ingero ([^`]+)`")
+	// flagInLine is a flag with a value in the next word.
+	flagInLine = regexp.MustCompile("`--([a-z0-9-]+)\\s+([^-`\\s][^`\\s]*)")
+	aComment   = regexp.MustCompile(`\s{2,}.*$|\s#.*$`)
+	aUsage     = regexp.MustCompile(`\[\w|\w\|\w`)
+	before     = regexp.MustCompile(`^.*?\bingero `)
+	behind     = regexp.MustCompile(`\s(?:\||&&|>|;|2>|<).*$`)
 )
 
 // shownLines returns the command lines in Markdown's code blocks, without usage lines.
@@ -146,6 +156,18 @@ func exists(mentioned []string) error {
 		}
 	}
 	return nil
+}
+
+// addOptional adds the flags of a command and its subcommands. It maps a flag to true if each
+// command accepts it without a value: then a value must be joined with "=".
+func addOptional(c *cobra.Command, all map[string]bool) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		optional, known := all[f.Name]
+		all[f.Name] = f.NoOptDefVal != "" && (optional || !known)
+	})
+	for _, sub := range c.Commands() {
+		addOptional(sub, all)
+	}
 }
 
 // understood returns an error if a command line does not parse. It does not run the command.

@@ -107,9 +107,9 @@ func names(c *config.Config) (proc.Names, error) {
 	return n, nil
 }
 
-// stackPolicies maps the values of the setting. Older versions used true for slow.
+// stackPolicies maps the values of the setting. Older versions used true for slow, and false for off.
 var stackPolicies = map[string]probes.StackPolicy{
-	"slow": probes.StacksSlow, "true": probes.StacksSlow, "all": probes.StacksAll, "false": probes.StacksNone,
+	"slow": probes.StacksSlow, "true": probes.StacksSlow, "all": probes.StacksAll, "off": probes.StacksNone, "false": probes.StacksNone,
 }
 
 // pyUserspace is the setting that reads Python's functions in user space.

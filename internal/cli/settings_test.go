@@ -36,3 +36,13 @@ func TestHostSettings(t *testing.T) {
 		}
 	}
 }
+
+// Each choice of --stack selects a policy.
+func TestStackPolicies(t *testing.T) {
+	i := slices.IndexFunc(config.Settings, func(s config.Setting) bool { return s.Flag == "stack" })
+	for _, choice := range config.Settings[i].Choices {
+		if _, ok := stackPolicies[choice]; !ok {
+			t.Errorf("--stack=%s selects no policy", choice)
+		}
+	}
+}

@@ -36,6 +36,7 @@ func TestBind(t *testing.T) {
 		{"as the default", []string{"--duration", "0"}, map[string]string{"duration": "0"}},
 		{"short ones", []string{"-p", "7,8", "-d", "x.db", "-v"}, map[string]string{"pid": "7,8", "db": "x.db", "verbose": "true"}},
 		{"off", []string{"--record=false", "--json"}, map[string]string{"record": "false", "json": "true"}},
+		{"no stacks", []string{"--stack=off"}, map[string]string{"stack": "off"}},
 		{"list in parts", []string{"--pid", "7", "--pid=8"}, map[string]string{"pid": "7,8"}},
 		{"paths in parts", []string{"--cuda-lib", "a.so", "--cuda-lib=/b.so:c.so"}, map[string]string{"cuda-lib": "a.so:/b.so:c.so"}},
 		{"last one", []string{"--user", "a", "--user", "b"}, map[string]string{"user": "b"}},
