@@ -66,7 +66,9 @@ func (t *Twins) First(x *tick.Xid) bool {
 	t.forget(k, x.Time)
 	for i := range t.waiting[k] {
 		if twins(&t.waiting[k][i], x) {
-			t.waiting[k] = slices.Delete(t.waiting[k], i, i+1)
+			if t.waiting[k] = slices.Delete(t.waiting[k], i, i+1); len(t.waiting[k]) == 0 {
+				delete(t.waiting, k)
+			}
 			t.n--
 			return false
 		}

@@ -108,6 +108,15 @@ func TestTwins(t *testing.T) {
 		xids []tick.Xid
 		want int
 	}{"many alike", both, 1000})
+	storm := []tick.Xid{fault(48, bus, 0, tick.ViaTracepoint, "a"), fault(48, bus, 0, tick.ViaKernelLog, "a")}
+	for i := range maxTwins + 1 {
+		storm = append(storm, fault(uint32(1000+i), bus, 0, tick.ViaTracepoint, "a"))
+	}
+	tests = append(tests, struct {
+		name string
+		xids []tick.Xid
+		want int
+	}{"a pair, then more than can wait", storm, maxTwins + 2})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var twins Twins
