@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"math"
 	"net/url"
 	"slices"
 	"time"
@@ -36,7 +37,7 @@ type Absent struct {
 	Seq     uint64        // the first that it has not entered
 	Op      string        // "": unknown
 	Since   time.Time     // first entry of another member, by this machine's clock
-	For     time.Duration // from then to the last known time of the member
+	For     time.Duration // from Since until the last of Entered ended, or the member was last seen
 	Entered []*Member     // members that have entered it
 }
 
@@ -65,6 +66,9 @@ func (f *Fleet) Collectives(ctx context.Context, params url.Values, from, to tim
 			r.Comm, r.Name, r.State = printable(r.Comm, 16), printable(r.Name, 16), printable(r.State, 16)
 			ahead := int64(a.Ahead)
 			r.SeenNS -= ahead
+			if r.EndedNS != 0 {
+				r.EndedNS -= ahead
+			}
 			for j := range r.Entries {
 				r.Entries[j].TimeNS -= ahead
 				r.Entries[j].Op = printable(r.Entries[j].Op, 40)
@@ -120,13 +124,14 @@ func absent(all []Member) (out []Absent) {
 		if m.State != "active" {
 			continue
 		}
-		var since int64
+		var since, until int64 // until: when the last of those that entered ended
 		for j := range all {
 			o := &all[j]
 			if o.Done < a.Seq || i == j {
 				continue
 			}
 			a.Entered = append(a.Entered, o)
+			until = max(until, cmp.Or(o.EndedNS, math.MaxInt64))
 			if e := o.entered(a.Seq); e != nil && (since == 0 || e.TimeNS < since) {
 				since, a.Op = e.TimeNS, e.Op
 			}
@@ -134,7 +139,7 @@ func absent(all []Member) (out []Absent) {
 		if since == 0 {
 			continue
 		}
-		a.Since, a.For = time.Unix(0, since), time.Duration(m.SeenNS-since)
+		a.Since, a.For = time.Unix(0, since), time.Duration(min(m.SeenNS, until)-since)
 		switch {
 		case a.For-m.within < absentLeast:
 		case len(out) == 0 || a.Seq == out[0].Seq:

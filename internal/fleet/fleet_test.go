@@ -132,6 +132,7 @@ func member(rank int32, node string, done int, late time.Duration) Member {
 
 func TestGroup(t *testing.T) {
 	with := func(m Member, change func(*Member)) Member { change(&m); return m }
+	endedAt := func(ms int64) func(*Member) { return func(m *Member) { m.EndedNS = ms * 1e6 } }
 	const ms = time.Millisecond
 	for _, tt := range []struct {
 		name string
@@ -143,6 +144,9 @@ func TestGroup(t *testing.T) {
 		{"who is behind most", []Member{member(0, "a", 5, 0), member(1, "b", 3, 0), member(2, "c", 2, 0)}, "unseen [3], absent 2 #3 for 1m37s, 2 compared"},
 		{"not for long enough", []Member{member(0, "a", 5, 0), with(member(1, "b", 4, 0), func(m *Member) { m.SeenNS = 5.9e9 })}, "unseen [2 3], 4 compared"},
 		{"not by a clock that is off", []Member{member(0, "a", 5, 0), with(member(1, "b", 4, 0), func(m *Member) { m.SeenNS, m.within = 6.1e9, 200*ms })}, "unseen [2 3], 4 compared"},
+		{"all were killed", []Member{with(member(0, "a", 5, 0), endedAt(5100)), with(member(1, "b", 4, 0), endedAt(5100))}, "unseen [2 3], 4 compared"},
+		{"killed after a hang", []Member{with(member(0, "a", 5, 0), endedAt(46_000)), with(member(1, "b", 4, 0), endedAt(46_000))}, "unseen [2 3], absent 1 #5 for 41s, 4 compared"},
+		{"one died, others wait", []Member{member(0, "a", 5, 0), with(member(1, "b", 4, 0), endedAt(4500)), with(member(2, "c", 5, 0), endedAt(6000))}, "unseen [3], absent 1 #5 for 1m35s, 4 compared"},
 		{"destroyed", []Member{member(0, "a", 5, 0), with(member(1, "b", 4, 0), func(m *Member) { m.State = "destroyed" })}, "unseen [2 3], 4 compared"},
 		{"alone", []Member{member(3, "a", 5, 0)}, "unseen [0 1 2], 0 compared"},
 		{"late", []Member{member(0, "a", 5, 0), member(1, "b", 5, 3*ms), member(2, "c", 5, ms)}, "unseen [3], 5 compared, late 1 5 times 10ms"},
