@@ -161,7 +161,7 @@ func groupText(b *strings.Builder, g *fleet.Group, zone *time.Location) {
 			}
 			hanging(b, "  ", fmt.Sprintf("%s #%d: %s entered %s%s.", cmp.Or(a.Op, "collective"), a.Seq, ranks(in), verb, a.Since.In(zone).Format("15:04:05.000")))
 		}
-		line := fmt.Sprintf("after %s, rank %d has not entered it: %s (%d) on %s, which has entered %s", explain.Duration(int64(a.For)), a.Rank.Rank, a.Name, a.PID, a.Node, counted(a.Done, "collective"))
+		line := fmt.Sprintf("after %s, %s has not entered it: %s (%d) on %s, which has entered %s", explain.Duration(int64(a.For)), rankText(a.Rank.Rank), a.Name, a.PID, a.Node, counted(a.Done, "collective"))
 		if a.EndedNS != 0 {
 			line += "; its process has ended"
 		}
@@ -169,8 +169,8 @@ func groupText(b *strings.Builder, g *fleet.Group, zone *time.Location) {
 	}
 	for i := range g.Late {
 		l := &g.Late[i]
-		line := fmt.Sprintf("rank %d, %s (%d) on %s, was the last to enter %s of %s: the others waited %s for it",
-			l.Rank.Rank, l.Name, l.PID, l.Node, explain.Count(uint64(l.Times)), counted(g.Compare, "collective"), explain.Duration(int64(l.Waited)))
+		line := fmt.Sprintf("%s, %s (%d) on %s, was the last to enter %s of %s: the others waited %s for it",
+			rankText(l.Rank.Rank), l.Name, l.PID, l.Node, explain.Count(uint64(l.Times)), counted(g.Compare, "collective"), explain.Duration(int64(l.Waited)))
 		if l.Within > 0 {
 			line += " (±" + explain.Duration(int64(l.Within)) + " of clock skew)"
 		}
@@ -181,20 +181,33 @@ func groupText(b *strings.Builder, g *fleet.Group, zone *time.Location) {
 	}
 }
 
-// ranks formats ranks: "rank 3", "ranks 0 1 2 and 5 more".
+// ranks formats ranks: "rank 3", "ranks 0 1 2 and 5 more", or "2 ranks" if their numbers are unknown.
 func ranks(all []int32) string {
 	const most = 8
-	word := "ranks"
+	known := slices.DeleteFunc(slices.Clone(all), func(r int32) bool { return r < 0 })
+	known = known[:min(len(known), most)]
+	if len(known) == 0 {
+		return counted(len(all), "rank")
+	}
+	text := "ranks"
 	if len(all) == 1 {
-		word = "rank"
+		text = "rank"
 	}
-	for i, r := range all {
-		if i == most {
-			return word + fmt.Sprintf(" and %d more", len(all)-most)
-		}
-		word += fmt.Sprintf(" %d", r)
+	for _, r := range known {
+		text += fmt.Sprintf(" %d", r)
 	}
-	return word
+	if n := len(all) - len(known); n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}
+
+// rankText formats a rank. Its number is unknown if ncclCommSplit made the communicator.
+func rankText(r int32) string {
+	if r < 0 {
+		return "a rank of unknown number"
+	}
+	return fmt.Sprintf("rank %d", r)
 }
 
 func memberOf(m *fleet.Member) wire.CommMember {

@@ -82,24 +82,33 @@ func withComm(c *events.Call, handle uint64) {
 	panic("no argument is the communicator")
 }
 
+// serveRanks serves the recordings of three ranks on three nodes, changed by a function, and returns
+// the nodes' addresses. Rank 1 is late for every other collective, and rank 2 stops after 300 of 400.
+func serveRanks(t *testing.T, change func(*rankRecording)) string {
+	t.Helper()
+	at := time.Now().Add(-10 * time.Second)
+	var addresses []string
+	for rank, clock := range []time.Duration{0, 0, 80 * time.Millisecond} {
+		r := rankRecording{node: fmt.Sprintf("gpu-%d", rank), rank: int32(rank), at: at, clock: clock, collectives: 400}
+		switch rank {
+		case 1:
+			r.late = func(i int) time.Duration { return time.Duration(i%2) * 8 * time.Millisecond }
+		case 2:
+			r.collectives = 300
+		}
+		change(&r)
+		s := serve(t, r.make(t), func() time.Time { return time.Now().Add(clock) }, nil, "--addr", ":0", "--no-tls", "--node", r.node)
+		addresses = append(addresses, s.url)
+	}
+	return strings.Join(addresses, ",")
+}
+
 // Ranks on several nodes are compared after correcting their clocks: which rank is missing, and
 // which rank the others waited for.
 func TestExplainNodesCollectives(t *testing.T) {
 	testkit.LeakCheck(t)
-	at := time.Now().Add(-10 * time.Second)
-	var addresses []string
-	for rank, clock := range []time.Duration{0, 0, 80 * time.Millisecond} {
-		r := rankRecording{node: fmt.Sprintf("gpu-%d", rank), rank: int32(rank), ranks: 4, at: at, clock: clock, collectives: 400}
-		if rank == 1 {
-			r.late = func(i int) time.Duration { return time.Duration(i%2) * 8 * time.Millisecond } // every other collective
-		}
-		if rank == 2 {
-			r.collectives = 300
-		}
-		s := serve(t, r.make(t), func() time.Time { return time.Now().Add(clock) }, nil, "--addr", ":0", "--no-tls", "--node", r.node)
-		addresses = append(addresses, s.url)
-	}
-	code, got, said := command(t, nil, nil, "explain", "--since", "1m", "--nodes", strings.Join(addresses, ","))
+	nodes := serveRanks(t, func(r *rankRecording) { r.ranks = 4 })
+	code, got, said := command(t, nil, nil, "explain", "--since", "1m", "--nodes", nodes)
 	for _, want := range []string{
 		"FLEET REPORT - 0 causal chains found on 0 of 3 machines\nNothing slowed the jobs of gpu-0, gpu-1, gpu-2.\n",
 		"COMMUNICATOR feedbeef of 4 ranks · 3 seen on 3 machines\n",
@@ -115,7 +124,7 @@ func TestExplainNodesCollectives(t *testing.T) {
 	if !strings.Contains(said, "the clock of gpu-2 is ") {
 		t.Errorf("it says %s", said)
 	}
-	code, got, _ = command(t, nil, nil, "explain", "--json", "--since", "1m", "--nodes", strings.Join(addresses, ","))
+	code, got, _ = command(t, nil, nil, "explain", "--json", "--since", "1m", "--nodes", nodes)
 	var j wire.FleetReport
 	if err := json.Unmarshal([]byte(got), &j); err != nil || code != 0 || len(j.Reports) != 3 || len(j.Communicators) != 1 {
 		t.Fatalf("%d %v %s", code, err, got)
@@ -129,6 +138,28 @@ func TestExplainNodesCollectives(t *testing.T) {
 	}
 	if len(x.Absent) != 1 || x.Absent[0].Rank != 2 || x.Absent[0].Seq != 301 || x.Late[0].Times != 150 || x.Compared != 300 {
 		t.Errorf("got %+v", x)
+	}
+}
+
+// The ranks of a communicator made by ncclCommSplit have no known number.
+func TestExplainNodesSplit(t *testing.T) {
+	testkit.LeakCheck(t)
+	nodes := serveRanks(t, func(r *rankRecording) { r.rank = -1 })
+	code, got, said := command(t, nil, nil, "explain", "--since", "1m", "--nodes", nodes)
+	for _, want := range []string{
+		"COMMUNICATOR feedbeef of ranks · 3 seen on 3 machines",
+		"ncclAllReduce #301: 2 ranks entered it since ",
+		"after 5.99 s, a rank of unknown number has not entered it: train.py (4999) on gpu-2, which has entered 300 collectives",
+		"a rank of unknown number, train.py (4999) on gpu-1, was the last to enter 150 of 300",
+	} {
+		if flat := strings.Join(strings.Fields(got), " "); code != 0 || !strings.Contains(flat, want) {
+			t.Errorf("%q is not in\n%s\n%s", want, got, said)
+		}
+	}
+	for want, all := range map[string][]int32{"1 rank": {-1}, "ranks 3 and 2 more": {-1, -1, 3}, "ranks 0 1 2 3 4 5 6 7 and 1 more": {0, 1, 2, 3, 4, 5, 6, 7, 8}} {
+		if got := ranks(all); got != want {
+			t.Errorf("ranks %v: %s, want %s", all, got, want)
+		}
 	}
 }
 
