@@ -1,8 +1,12 @@
 package session
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
+	"ingero/internal/proc"
 	"ingero/pkg/events"
 )
 
@@ -18,6 +22,31 @@ func TestDevices(t *testing.T) {
 	for i, want := range []events.Reason{events.ReasonGPU, events.ReasonGPU, events.ReasonDevice, events.ReasonDisk} {
 		if waits[i].Reason != want {
 			t.Errorf("device %#x: %v, want %v", waits[i].Dev, waits[i].Reason, want)
+		}
+	}
+}
+
+// A module that is loaded after the driver, such as nvidia-uvm, gets its major number later.
+func TestFindMajors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "devices")
+	g := gpus{fs: proc.FS{Root: filepath.Dir(path)}}
+	for _, step := range []struct {
+		devices string
+		calls   int
+		want    string
+	}{
+		{"Character devices:\n  1 mem\n", 3, "[]"},
+		{"Character devices:\n  1 mem\n195 nvidia\n", 1, "[195]"},
+		{"Character devices:\n  1 mem\n195 nvidia\n510 nvidia-uvm\n", 10, "[195 510]"},
+	} {
+		if err := os.WriteFile(path, []byte(step.devices), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range step.calls {
+			g.find()
+		}
+		if got := fmt.Sprint(g.majors); got != step.want {
+			t.Errorf("majors %s, want %s, of\n%s", got, step.want, step.devices)
 		}
 	}
 }

@@ -18,6 +18,7 @@ type gpus struct {
 	raw    tapeIO
 	report *reporter
 	majors devices
+	finds  int     // calls of find
 	faults *Faults // nil: faults cannot be read
 	states *gpu.Poll
 	whys   reasonSet // reasons why states are unknown
@@ -51,19 +52,20 @@ func (g *gpus) close() error {
 	return g.faults.Close()
 }
 
-// find looks up the major numbers of the driver's devices, until there are some.
+// find looks up the major numbers of the driver's devices: in every call until there are some, then
+// in every tenth, since a module such as nvidia-uvm may be loaded later.
 func (g *gpus) find() {
-	if len(g.majors) > 0 {
+	if g.finds++; len(g.majors) > 0 && g.finds%10 != 0 {
 		return
 	}
-	var majors []uint32
-	fill(g.raw, tape.Majors, &majors, func() {
-		var err error
-		if majors, err = g.fs.CharMajors(gpuDriver); err != nil {
+	fill(g.raw, tape.Majors, &g.majors, func() {
+		majors, err := g.fs.CharMajors(gpuDriver)
+		if err != nil {
 			g.report.log.Debug("the GPU driver's devices are not known", "error", err)
+			return
 		}
+		g.majors = majors
 	})
-	g.majors = majors
 }
 
 // waits marks device waits on a GPU as GPU waits.
