@@ -50,7 +50,7 @@ var allowed = map[string]string{
 	"internal/inference":     "github.com/prometheus/client_model github.com/prometheus/common golang.org/x/sys internal/backoff internal/tick internal/where",
 	"internal/k8s":           "internal/backoff internal/tick",
 	"internal/ledger":        "internal/stats internal/tick pkg/events",
-	"internal/causal":        "internal/govern internal/ledger internal/stats internal/tick pkg/events",
+	"internal/causal":        "internal/govern internal/ledger internal/stats internal/tick internal/xid pkg/events",
 	"internal/episode":       "internal/tick",
 	"internal/mute":          "internal/causal internal/tick",
 	"internal/serve":         "internal/govern internal/ledger internal/tick internal/where pkg/events",

@@ -94,9 +94,36 @@ func recent[T any](list []T, most int, old func(*T) bool) []T {
 // process uses several.
 func (w *Window) deviceOf(pid uint32) string {
 	if b := w.History(pid); b != nil {
-		return b.device
+		return b.deviceAt(w.Now())
 	}
 	return ""
+}
+
+// deviceAt is deviceOf at a time: as of the end of the last second before it. A second in which a GPU
+// fails may lack the states of the GPUs.
+func (b *ProcessHistory) deviceAt(ns int64) (device string) {
+	for i := range b.Seconds {
+		if s := &b.Seconds[i]; s.To <= ns || i == 0 && s.From <= ns {
+			device = s.device
+		}
+	}
+	return device
+}
+
+// launchedOn returns the processes that launched on a GPU, given by its address without the function,
+// just before a time. It returns none if the GPU is divided into MIG instances: which of them a
+// process uses is unknown.
+func (w *Window) launchedOn(bus string, ns int64) (pids []uint32) {
+	at := slices.IndexFunc(w.devices.gpus, func(g gpuSample) bool { return strings.HasPrefix(g.Bus, bus+".") })
+	if at < 0 || w.devices.gpus[at].MIG {
+		return nil
+	}
+	for _, b := range w.Histories() {
+		if isGPU(b.deviceAt(ns), &w.devices.gpus[at].GPU) {
+			pids = append(pids, b.PID)
+		}
+	}
+	return pids
 }
 
 // deviceIn returns the GPU that a process launches on, as of a tick.
@@ -116,7 +143,7 @@ func deviceIn(t *tick.Tick, p *tick.Process, s *tick.State) string {
 			return numbered(t, "GPU-"+d.UUID)
 		}
 	}
-	if len(t.GPUs) == 1 && !(t.GPUs[0].MIG && strings.HasPrefix(p.Devices, "MIG-")) {
+	if len(t.GPUs) == 1 && !t.GPUs[0].Lost && !(t.GPUs[0].MIG && strings.HasPrefix(p.Devices, "MIG-")) {
 		return strconv.Itoa(t.GPUs[0].Index)
 	}
 	if ordinal == 0 && len(t.GPUs) == 0 && p.Rank == 0 {

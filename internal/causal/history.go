@@ -27,10 +27,9 @@ type ProcessHistory struct {
 	Ended       int64                           // Unix ns; 0: still running
 	Seconds     []Second                        // oldest first, at most windowSeconds
 	Host        []HostSample                    // host events of the process, oldest first, over the same time
-	failed      uint64                          // failed calls before Seconds
+	faulty      uint64                          // Faulty before Seconds
 	reclaimed   map[tick.HostEvent]reclaimShare // as last compared, by kind
 	seen        uint64
-	device      string                    // the GPU that it launches on; "": unknown, or several
 	hists       map[events.Op]*stats.Hist // as of the last tick, of operations whose calls may have no record
 }
 
@@ -42,7 +41,9 @@ type Second struct {
 	Copies   []tick.Copy // so far
 	Graphs   GraphSum
 	Failed   uint64 // failed calls so far
+	Faulty   uint64 // of Failed: with an error that a fault of the GPU makes
 	Counted  bool   // launches were counted and not timed
+	device   string // GPU that the process launches on, as of To; "": unknown, or several
 }
 
 // OpSum sums up a tick's calls of one operation.
@@ -97,7 +98,6 @@ func (e *Engine) note(t *tick.Tick) {
 			continue
 		}
 		b.Comm, b.seen, b.Ended = p.Comm, e.ticks, 0
-		b.device = deviceIn(t, p, stateIn(t, p.PID))
 		b.MissedCalls = !p.Mapped.IsZero() && p.Attached.Sub(p.Mapped) > 100*time.Millisecond
 		if !p.Mapped.IsZero() {
 			b.Mapped = p.Mapped.UnixNano()
@@ -109,10 +109,10 @@ func (e *Engine) note(t *tick.Tick) {
 			b.First = from
 		}
 		if len(b.Seconds) == windowSeconds {
-			b.failed = b.Seconds[0].Failed
+			b.faulty = b.Seconds[0].Faulty
 			b.Seconds = b.Seconds[1:] // append copies the rest about once a minute
 		}
-		b.Seconds = append(b.Seconds, Second{From: from, To: to, Counted: p.Counted})
+		b.Seconds = append(b.Seconds, Second{From: from, To: to, Counted: p.Counted, device: deviceIn(t, p, stateIn(t, p.PID))})
 	}
 	for i := range t.Ops {
 		o := &t.Ops[i]
@@ -275,7 +275,10 @@ func (s *Second) state(x *tick.State) {
 		s.Graphs.Launches += g.Launches
 	}
 	for i := range x.Errors.First {
-		s.Failed += x.Errors.First[i].Count
+		e := &x.Errors.First[i]
+		if s.Failed += e.Count; isFaulty(e) {
+			s.Faulty += e.Count
+		}
 	}
 }
 

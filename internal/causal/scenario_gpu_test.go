@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -16,6 +17,15 @@ var gpuFacts = map[string]func(t *tick.Tick, f *fact, at int64){
 	"throttle": func(t *tick.Tick, f *fact, _ int64) {
 		clock, most := int64(900e6), int64(1980e6)
 		t.GPUs = append(t.GPUs, tick.GPU{Time: t.Time, Index: 0, Throttle: []string{f.Object}, ClockSM: &clock, ClockSMMax: &most})
+	},
+	"gpu": func(t *tick.Tick, f *fact, _ int64) { // the one that a process uses
+		n, _ := strconv.Atoi(f.Object)
+		t.GPUs = append(t.GPUs, tick.GPU{Time: t.Time, Index: n, Bus: fmt.Sprintf("0000:%d:00.0", 75+n)})
+		for i := range t.Processes {
+			if t.Processes[i].PID == f.PID {
+				t.Processes[i].Devices = f.Object
+			}
+		}
 	},
 	"divided": func(t *tick.Tick, _ *fact, _ int64) {
 		t.GPUs = append(t.GPUs, tick.GPU{Time: t.Time, MIG: true})
@@ -60,8 +70,23 @@ var gpuFacts = map[string]func(t *tick.Tick, f *fact, at int64){
 	"xid": func(t *tick.Tick, f *fact, at int64) {
 		t.Xids = append(t.Xids, tick.Xid{Time: start + f.from, Code: 31, Bus: "0000:75:00", Burst: 1, At: 1, PID: f.PID})
 	},
+	"lost": func(t *tick.Tick, f *fact, _ int64) { // names no process
+		x := tick.Xid{Time: start + f.from, Code: 79, Bus: "0000:75:00", Msg: "GPU has fallen off the bus.", Burst: 1, At: 1}
+		if code, err := strconv.Atoi(f.Object); err == nil {
+			x.Code, x.Msg = uint32(code), ""
+		}
+		t.Xids = append(t.Xids, x)
+	},
 	"failed": func(t *tick.Tick, f *fact, _ int64) {
-		t.States[0].Errors = tick.List[tick.CallError]{First: []tick.CallError{{Op: 0x0110, Code: 700, Count: f.Count}}, All: 1}
+		s, code := &t.States[0], int32(700)
+		if f.PID != 0 { // another process, which goes on
+			t.States = append(t.States, tick.State{PID: f.PID})
+			s, code = &t.States[len(t.States)-1], 46
+		}
+		if other, err := strconv.Atoi(f.Object); err == nil {
+			code = int32(other)
+		}
+		s.Errors = tick.List[tick.CallError]{First: []tick.CallError{{Op: 0x0110, Code: code, Count: f.Count}}, All: 1}
 	},
 }
 
@@ -106,6 +131,7 @@ func TestDeviceIn(t *testing.T) {
 		{"a visible UUID", two, tick.Where{Devices: "GPU-bb"}, nil, "1"},
 		{"unknown", two, tick.Where{}, &tick.State{Streams: uses(0)}, ""},
 		{"unknown, of one", two[:1], tick.Where{}, nil, "0"},
+		{"unknown, of one that is lost", []tick.GPU{{Lost: true}}, tick.Where{}, nil, ""},
 		{"unknown, of an unknown number", nil, tick.Where{}, nil, "0"},
 		{"a rank's, unknown, of an unknown number", nil, tick.Where{Rank: tick.Numbered(3)}, nil, ""},
 		{"in a container", two, tick.Where{Runtime: "docker"}, &tick.State{Streams: uses(1)}, ""},

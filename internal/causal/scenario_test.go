@@ -36,7 +36,7 @@ import (
 //	wait REASON 3ms [p=5%] [at=N] [from=10s to=20s] [dev=254:0] [who=NAME/PID] [sys=fsync] [io] [timer]   between calls
 //	fact KIND pid=7 [from=10s] [to=20s] [count=1] [ns=3ms] [bytes=N] [of=OBJECT] [who=NAME/PID]
 //	                             host sum in each tick between; who: another process instead of pid
-//	fact throttle of=REASON, neighbour|late|missing who=NAME/PID, request pid=7|who=NAME/TID every=50ms ns=40ms, xid, failed: see gpuFacts
+//	fact throttle of=REASON, gpu of=N pid=7, neighbour|late|missing who=NAME/PID, request pid=7|who=NAME/TID every=50ms ns=40ms, xid, lost, failed: see gpuFacts
 //	expect silence
 //	expect chains N
 //	expect untold RULE STEP      the causes that cannot be reported since the level

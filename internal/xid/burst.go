@@ -229,9 +229,11 @@ func (b *burst) leadsTo(x *tick.Xid) bool {
 
 // harmless reports whether a fault needs no action and has no consequences.
 func harmless(x *tick.Xid) bool {
-	c := LookupFault(x)
-	return c.action == "IGNORE" && c.Severity != "fatal"
+	return NeedsNoAction(x) && LookupFault(x).Severity != "fatal"
 }
+
+// NeedsNoAction reports whether NVIDIA asks for no immediate action after a fault.
+func NeedsNoAction(x *tick.Xid) bool { return LookupFault(x).action == "IGNORE" }
 
 // consequences are the codes of effects of an earlier fault: work that does not end, channels that
 // are removed, a GPU that needs a reset.
