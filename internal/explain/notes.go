@@ -158,6 +158,8 @@ var reportWords = map[string]string{
 	"left-out":         "is only partly traced",
 	"kubernetes":       "are not all known by name",
 
+	"fault-process-unknown": "cannot be read, so the process and the MIG instance of a GPU fault are unknown",
+
 	"requests-not-measured": "to servers are not measured",
 
 	"no-python-frames":  "",

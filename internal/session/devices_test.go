@@ -2,11 +2,15 @@ package session
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"ingero/internal/probes"
 	"ingero/internal/proc"
+	"ingero/internal/tick"
+	"ingero/internal/xid"
 	"ingero/pkg/events"
 )
 
@@ -47,6 +51,31 @@ func TestFindMajors(t *testing.T) {
 		}
 		if got := fmt.Sprint(g.majors); got != step.want {
 			t.Errorf("majors %s, want %s, of\n%s", got, step.want, step.devices)
+		}
+	}
+}
+
+// Without the kernel log, the tracepoint shows faults, but not their processes. While the driver is not
+// loaded, there are none.
+func TestFaultReports(t *testing.T) {
+	way := func(xids *probes.Xids, kmsg *xid.Log, tracepoint, log error) *Faults {
+		return &Faults{xids: xids, kmsg: kmsg, errs: map[tick.XidVia]error{tick.ViaTracepoint: tracepoint, tick.ViaKernelLog: log}}
+	}
+	early := way(nil, nil, probes.ErrNoTracepoint, fs.ErrNotExist)
+	early.early = true
+	for _, tt := range []struct {
+		name string
+		f    *Faults
+		want string
+	}{
+		{"tracepoint only", way(&probes.Xids{}, nil, nil, fs.ErrNotExist), "[{fault-process-unknown kernel-log file does not exist}]"},
+		{"log only", way(nil, &xid.Log{}, probes.ErrNoTracepoint, nil), "[]"},
+		{"log only, tracepoint refused", way(nil, &xid.Log{}, fs.ErrPermission, nil), "[{faults-unseen tracepoint permission denied}]"},
+		{"neither yet", early, "[]"},
+		{"neither", way(nil, nil, probes.ErrNoTracepoint, fs.ErrNotExist), "[{faults-unseen kernel-log no such tracepoint\nfile does not exist}]"},
+	} {
+		if got := fmt.Sprint(tt.f.Reports()); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}
 }

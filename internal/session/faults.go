@@ -271,7 +271,8 @@ func (f *Faults) Drops() []tick.Drop {
 	return drops
 }
 
-// Reports returns what could not be opened, except for a missing driver.
+// Reports returns what could not be opened, except for a missing driver or, without the tracepoint, a
+// missing log. The log alone names processes and MIG instances.
 func (f *Faults) Reports() []tick.Report {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -283,9 +284,16 @@ func (f *Faults) Reports() []tick.Report {
 	}
 	var out []tick.Report
 	for _, v := range []tick.XidVia{tick.ViaTracepoint, tick.ViaKernelLog} {
-		if err := f.errs[v]; err != nil && !errors.Is(err, probes.ErrNoTracepoint) && !errors.Is(err, fs.ErrNotExist) {
-			out = append(out, unseen(v, err))
+		kind := "faults-unseen"
+		switch err := f.errs[v]; {
+		case err == nil || errors.Is(err, probes.ErrNoTracepoint):
+			continue
+		case v == tick.ViaKernelLog && f.xids != nil:
+			kind = "fault-process-unknown"
+		case errors.Is(err, fs.ErrNotExist):
+			continue
 		}
+		out = append(out, tick.Report{Kind: kind, Object: v.String(), Why: f.errs[v].Error()})
 	}
 	return out
 }

@@ -157,7 +157,11 @@ func TestOpenFaults(t *testing.T) {
 	if err != nil {
 		t.Fatalf("before the driver is loaded: %v", err)
 	}
-	if reports, err := f.Reports(), f.Close(); len(reports) != 0 || err != nil {
+	want := 0
+	if tracepoints, _ := f.Ways(); len(tracepoints) != 0 { // the machine has the driver: the log is missing
+		want = 1
+	}
+	if reports, err := f.Reports(), f.Close(); len(reports) != want || err != nil {
 		t.Errorf("before the driver is loaded: %v, reports %v", err, reports)
 	}
 	domain := domain()

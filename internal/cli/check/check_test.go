@@ -164,6 +164,7 @@ var machines = map[string]struct {
 		files["/sys/kernel/security/lockdown"] = "none integrity [confidentiality]\n"
 		files["/proc/self/attr/current"] = "docker-default (enforce)\n"
 	}, false},
+	"no-kernel-log": {func(_ *Machine, files map[string]string) { drop(files, "/dev/kmsg") }, true},
 	"faults-unread": {func(_ *Machine, files map[string]string) {
 		files["/dev/kmsg"] = "3,10,5000,-;NVRM: Xid (PCI:...): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 11\n"
 	}, true},

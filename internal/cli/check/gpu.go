@@ -71,6 +71,9 @@ func gpuLine(f *facts) []wire.CheckLine {
 	return []wire.CheckLine{l}
 }
 
+// readLog says how to let ingero read the kernel log.
+const readLog = "sudo ingero check; in a container: --device /dev/kmsg --cap-add SYSLOG"
+
 // faultLine reports the source of GPU faults (XIDs), if there is a driver.
 func faultLine(f *facts) []wire.CheckLine {
 	if f.gpus.Driver.Version == "" {
@@ -81,7 +84,10 @@ func faultLine(f *facts) []wire.CheckLine {
 	_, err := probes.XidFormat(f.Root, at)
 	if err == nil {
 		l.Value, l.Note = "tracepoint "+at.String(), "ingero shows XIDs as the driver reports them"
-		addUnread(&l, f) // if the log is readable
+		if addUnread(&l, f) != nil {
+			l.State = Lack
+			l.Note, l.Do = "the kernel log is not readable, so the process and the MIG instance of an XID are unknown", readLog
+		}
 		return []wire.CheckLine{l}
 	}
 	l.Note = "this driver has no tracepoint " + at.String() + ", which requires driver 575"
@@ -91,7 +97,7 @@ func faultLine(f *facts) []wire.CheckLine {
 	l.Value = "kernel log"
 	if addUnread(&l, f) != nil {
 		l.State, l.Value = Lack, "kernel log not readable"
-		l.Note, l.Do = "XIDs will be missed: "+l.Note, "sudo ingero check; in a container: --device /dev/kmsg --cap-add SYSLOG"
+		l.Note, l.Do = "XIDs will be missed: "+l.Note, readLog
 	}
 	return []wire.CheckLine{l}
 }
