@@ -191,6 +191,7 @@ func isSecret(name string) bool {
 	for _, h := range harmless {
 		lower = strings.ReplaceAll(lower, h, "-")
 	}
+	lower = counts.ReplaceAllString(lower, "${1}-")
 	plain := joined.Replace(lower)
 	for _, s := range anywhere {
 		if strings.Contains(plain, s) {

@@ -18,12 +18,9 @@ var (
 	whole = map[string]bool{"pw": true, "pat": true, "sas": true, "sig": true, "jwt": true, "dsn": true, "otp": true, "cred": true, "creds": true,
 		"login": true, "passin": true, "passout": true}
 	// removed from the name first
-	harmless = []string{"tokenizer", "tokenization", "tokenize", "bypass", "compass", "monkey", "turkey", "keyboard",
-		// counts, as for language models
-		"max-tokens", "max_tokens", "new-tokens", "new_tokens", "min-tokens", "min_tokens", "num-tokens", "num_tokens", "batched-tokens", "batched_tokens",
-		"tokens-per", "tokens_per", "num-key", "num_key", "max-key", "max_key",
-		"key-value-head", "key_value_head", "key-value-proj", "key_value_proj",
-		"sort-key", "sort_key"}
+	harmless = []string{"tokenizer", "tokenization", "tokenize", "bypass", "compass", "monkey", "turkey", "keyboard"}
+	// counts, as for language models; removed next
+	counts = regexp.MustCompile(`(^|[-_.])(?:(?:max|new|min|num|batched)[-_]tokens|tokens[-_]per|(?:num|max|sort)[-_]key|key[-_]value[-_](?:head|proj))`)
 	// schemes precede a value
 	schemes = map[string]bool{"basic": true, "bearer": true, "digest": true, "token": true, "negotiate": true, "apikey": true}
 )
@@ -82,7 +79,7 @@ func init() {
 
 // looks are texts that look like a secret anywhere. What a row's groups match stays.
 var looks = []*regexp.Regexp{
-	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.\-]*://)[^\s"'<>]*(@)`),                      // scheme://user:password@host
+	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.\-]*://)\S*(@)`),                             // scheme://user:password@host
 	regexp.MustCompile(`((?:^|[\s"'=])[^\s:/@"'=]+:)(?:[^\s@"'/]|/[^\s@"'/])[^\s"']*(@)`), // user:password@host
 	regexp.MustCompile(`()-----BEGIN[\s\S]*`),                                             // PEM
 	regexp.MustCompile(`()eyJ[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-.]+`),                          // JSON web token
