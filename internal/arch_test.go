@@ -47,7 +47,7 @@ var allowed = map[string]string{
 	"internal/metric":        "internal/causal internal/govern internal/stats internal/tick internal/where pkg/events",
 	"internal/backoff":       "",
 	"internal/redact":        "",
-	"internal/inference":     "github.com/prometheus/client_model github.com/prometheus/common golang.org/x/sys internal/backoff internal/tick internal/where",
+	"internal/inference":     "github.com/prometheus/client_model github.com/prometheus/common golang.org/x/sys internal/backoff internal/redact internal/tick internal/where",
 	"internal/k8s":           "internal/backoff internal/tick",
 	"internal/ledger":        "internal/stats internal/tick pkg/events",
 	"internal/causal":        "internal/govern internal/ledger internal/stats internal/tick internal/xid pkg/events",

@@ -1,16 +1,19 @@
 package inference
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"ingero/internal/backoff"
+	"ingero/internal/redact"
 	"ingero/internal/tick"
 	"ingero/internal/where"
 )
@@ -54,6 +57,7 @@ type target struct {
 	pid           uint32 // of the server; 0: unknown
 	engine, model string // empty: unknown
 	url           string
+	shown         string // of a URL with a query: the URL without its values, which can be secrets
 	namespace     uint32 // process whose network namespace has the endpoint; 0: ingero's own
 }
 
@@ -78,10 +82,19 @@ func New(o Options) (*Reader, error) {
 		o.After = time.After
 	}
 	r := &Reader{o: o, fixed: map[target]bool{}, bound: map[uint32]bool{}, changed: make(chan struct{}, 1)}
+	urls := map[string][]string{} // with a query, by shown URL
 	for _, text := range o.URLs {
 		t, err := parseURL(text)
 		if err != nil {
 			return nil, err
+		}
+		if base := shown(t.url); base != t.url {
+			if !slices.Contains(urls[base], t.url) {
+				urls[base] = append(urls[base], t.url)
+			}
+			if t.shown = base; slices.Index(urls[base], t.url) > 0 { // the query alone differs
+				t.shown += strconv.Itoa(slices.Index(urls[base], t.url) + 1)
+			}
 		}
 		if t.pid != 0 {
 			r.bound[t.pid] = true
@@ -111,6 +124,15 @@ func parseURL(text string) (t target, err error) {
 		return t, fmt.Errorf("%q is not a URL of metrics such as http://10.0.0.5:8000/metrics", text)
 	}
 	return t, nil
+}
+
+// shown returns a URL without the values of its query, which can be secrets.
+func shown(address string) string {
+	base, _, found := strings.Cut(address, "?")
+	if found {
+		base += "?" + redact.Hidden
+	}
+	return base
 }
 
 // Run reads servers until ctx ends. Then it waits for the reads in progress.
@@ -222,7 +244,7 @@ func (r *Reader) watch(ctx context.Context, t target) {
 		if ctx.Err() != nil || errors.Is(err, errEnded) {
 			return
 		}
-		x := &tick.Inference{Time: r.o.Now(), PID: t.pid, Engine: engine, Model: t.model, URL: t.url}
+		x := &tick.Inference{Time: r.o.Now(), PID: t.pid, Engine: engine, Model: t.model, URL: cmp.Or(t.shown, t.url)}
 		wait := r.o.Every
 		if err != nil {
 			x.Why, x.Do = t.explain(err, r.o.Timeout)

@@ -57,18 +57,32 @@ func TestOnlyLoopback(t *testing.T) {
 	}
 }
 
-// The user can name further endpoints. One that belongs to a process replaces that process's own.
+// The user can name further endpoints. One that belongs to a process replaces that process's own. Its query
+// is sent but not stored.
 func TestURLs(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, "# TYPE sglang:num_running_reqs gauge\nsglang:num_running_reqs 3\n")
+		if r.URL.RawQuery == "token=secret" {
+			fmt.Fprint(w, "# TYPE sglang:num_running_reqs gauge\nsglang:num_running_reqs 3\n")
+		}
 	}))
 	defer server.Close()
-	r, clock := start(t, Options{URLs: []string{fmt.Sprintf("%d=%s/m", os.Getpid(), server.URL)}})
+	r, clock := start(t, Options{URLs: []string{fmt.Sprintf("%d=%s/m?token=secret", os.Getpid(), server.URL)}})
 	r.See(own("vllm serve m", "http://localhost:1"), nil)
 	testkit.Receive(t, "read", clock)
 	reads := r.Take()
-	if len(reads) != 1 || reads[0].Engine != "SGLang" || reads[0].PID != uint32(os.Getpid()) || *reads[0].Running != 3 {
+	if len(reads) != 1 || reads[0].Engine != "SGLang" || reads[0].PID != uint32(os.Getpid()) || *reads[0].Running != 3 || reads[0].URL != server.URL+"/m?***" {
 		t.Errorf("got %+v", reads)
+	}
+	r, err := New(Options{URLs: []string{"http://a/m?key=1", "http://a/m?key=2", "http://a/m?key=1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for x := range r.fixed {
+		names[x.shown] = true
+	}
+	if len(r.fixed) != 2 || !names["http://a/m?***"] || !names["http://a/m?***2"] {
+		t.Errorf("URLs that differ in the query are named %v", names)
 	}
 	for _, bad := range []string{"", "10.0.0.5:8000", "ftp://a/metrics", "http://", "0=http://a/", "x=http://a/", "http://user:secret@a/metrics", "unix:///run/x"} {
 		if _, err := New(Options{URLs: []string{bad}}); err == nil {
