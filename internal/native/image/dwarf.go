@@ -12,10 +12,9 @@ import (
 const (
 	maxUnits  = 1 << 18
 	maxRanges = 1 << 20
-	maxUnit   = 64 << 20 // bytes of one unit
 	maxAttrs  = 1 << 16  // of all abbreviations of one unit
 	maxBlobs  = 32 << 20 // of one image: bytes uncompressed from its sections
-	// maxWork bounds the bytes read for one Find. The list of units of a library with gigabytes of
+	// maxWork bounds the bytes, and the flag attributes that take no space (DW_FORM_flag_present, DW_FORM_implicit_const), that are read for one Find. The list of units of a library with gigabytes of
 	// debug information takes a tenth.
 	maxWork = 256 << 20
 	// The bound is lower for small sections: leastWork, plus workByte times their size, plus

@@ -133,23 +133,49 @@ func TestDamagedFiles(t *testing.T) {
 // each: it would grow with the square of the file's size.
 func TestWorkIsBounded(t *testing.T) {
 	const units = 100_000
-	good := small(t)[1] // DWARF 4
-	m, err := Open(memoryFile{bytes.NewReader(good)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var info, abbrev []byte
 	for code := uint64(1); code < 20_000; code++ {
 		abbrev = binary.AppendUvarint(abbrev, code)
 		abbrev = append(abbrev, tagSubprogram, 0, atName, formData1, 0, 0)
 	}
-	abbrev = binary.AppendUvarint(abbrev, 20_000)
-	abbrev = append(abbrev, 0x11, 0, atLowPC, formAddr, atHighPC, formData4, 0, 0, 0)
+	abbrev = append(appendRoot(abbrev, 20_000), 0)
 	for range units {
-		unit := binary.AppendUvarint([]byte{4, 0, 0, 0, 0, 0, 8}, 20_000)
-		unit = binary.LittleEndian.AppendUint64(unit, 0x1000)
-		unit = append(unit, 16, 0, 0, 0)
-		info = append(binary.LittleEndian.AppendUint32(info, uint32(len(unit))), unit...)
+		info = appendUnit(info, 20_000, nil)
+	}
+	m := overworked(t, info, abbrev)
+	if len(m.dwarf.units) != 0 {
+		t.Error("it is asked again")
+	}
+}
+
+// Flag attributes that take no space count as work.
+func TestWorkOfFlagsIsBounded(t *testing.T) {
+	const attributes, entries = 60_000, 4_000
+	abbrev := appendRoot(nil, 1)
+	abbrev = append(abbrev, 2, tagSubprogram, 0)
+	abbrev = append(abbrev, bytes.Repeat([]byte{atCallLine, formPresent}, attributes)...)
+	overworked(t, appendUnit(nil, 1, bytes.Repeat([]byte{2}, entries)), append(abbrev, 0, 0, 0))
+}
+
+// appendRoot appends the abbreviation of a unit's first entry.
+func appendRoot(b []byte, code uint64) []byte {
+	return append(binary.AppendUvarint(b, code), 0x11, 1, atLowPC, formAddr, atHighPC, formData4, 0, 0)
+}
+
+// appendUnit appends a unit with 16 bytes of code at 0x100.
+func appendUnit(info []byte, code uint64, entries []byte) []byte {
+	unit := binary.AppendUvarint([]byte{4, 0, 0, 0, 0, 0, 8}, code)
+	unit = binary.LittleEndian.AppendUint64(unit, 0x100)
+	unit = append(append(unit, 16, 0, 0, 0), entries...)
+	return append(binary.LittleEndian.AppendUint32(info, uint32(len(unit))), unit...)
+}
+
+// overworked looks up an address in a file with this debug information, and checks that it takes too much work.
+func overworked(t *testing.T, info, abbrev []byte) *Image {
+	t.Helper()
+	m, err := Open(memoryFile{bytes.NewReader(small(t)[1])}, nil) // DWARF 4
+	if err != nil {
+		t.Fatal(err)
 	}
 	for i := range m.main.Sections {
 		s := &m.main.Sections[i]
@@ -157,11 +183,9 @@ func TestWorkIsBounded(t *testing.T) {
 			s.Data = elffile.Data{R: bytes.NewReader(b), Size: uint64(len(b))}
 		}
 	}
-	m.Find([]uint64{0x1000})
+	m.Find([]uint64{0x100})
 	if left := m.dwarf.work.left; left >= 0 || left < -maxWork/2 {
 		t.Errorf("%d bytes are left", left)
 	}
-	if len(m.dwarf.units) != 0 {
-		t.Error("it is asked again")
-	}
+	return m
 }

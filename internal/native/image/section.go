@@ -38,7 +38,7 @@ func (o *object) hasInfo() bool {
 // section is a section of debug information.
 type section struct{ elffile.Data }
 
-// budget bounds the bytes read for one Find, since a file can make its reader read the same bytes
+// budget bounds the work for one Find, in bytes, since a file can make its reader read the same bytes
 // again and again.
 type budget struct{ left int }
 

@@ -143,6 +143,9 @@ func (u *loaded) parse(c *cursor, x *die) bool {
 	}
 	x.tag, x.children = a.tag, a.children
 	for _, at := range u.abbrev.attrs[a.from:a.to] {
+		if c.bad {
+			return false
+		}
 		v := u.value(c, at.form, at.implicit)
 		switch at.at {
 		case atSibling:
@@ -210,6 +213,7 @@ func (u *loaded) value(c *cursor, form uint16, implicit int64) value {
 		v.u = uint64(c.sleb())
 	case formImplicit:
 		v.u = uint64(implicit)
+		u.spend(c)
 	case formStrp, formLineStrp, formSecOffset, formStrpSup, formGNURefAlt, formGNUStrpAlt:
 		v.u = c.word(u.header.wide)
 	case formRefAddr:
@@ -226,10 +230,17 @@ func (u *loaded) value(c *cursor, form uint16, implicit int64) value {
 		c.skip(c.uleb())
 	case formPresent:
 		v.u = 1
+		u.spend(c)
 	default:
 		c.bad = true
 	}
 	return v
+}
+
+// spend deducts a flag attribute that takes no space (DW_FORM_flag_present, DW_FORM_implicit_const) from the budget: there can be many for each byte read.
+func (u *loaded) spend(c *cursor) {
+	u.d.work.left--
+	c.bad = c.bad || u.d.work.left < 0
 }
 
 // local returns the section offset of a reference within the unit.
