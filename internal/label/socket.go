@@ -87,14 +87,21 @@ func Listen(o Options) (*Socket, error) {
 	return s, nil
 }
 
+// own reports whether a file is a socket of this user.
+func own(st *unix.Stat_t) bool {
+	return st.Mode&unix.S_IFMT == unix.S_IFSOCK && st.Uid == uint32(os.Geteuid())
+}
+
+func notOwn(path string) error { return fmt.Errorf("%s: the file is not a socket of this user", path) }
+
 // free removes a socket that nobody listens on.
 func free(path string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
 		return nil // bind reports what is wrong
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFSOCK || st.Uid != uint32(os.Geteuid()) {
-		return fmt.Errorf("%s: the file is not a socket of this user", path)
+	if !own(&st) {
+		return notOwn(path)
 	}
 	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err == nil {
@@ -121,15 +128,36 @@ func (s *Socket) open() error {
 	}
 	switch s.o.Senders {
 	case "", Owner:
-		return os.Chmod(s.o.Path, 0o600)
+		return s.permit(0o600, -1)
 	case All:
-		return os.Chmod(s.o.Path, 0o666) // the kernel verifies each sender
+		return s.permit(0o666, -1) // the kernel verifies each sender
 	}
 	gid, err := group(s.o.Senders)
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.Lchown(s.o.Path, -1, gid), os.Chmod(s.o.Path, 0o660))
+	return s.permit(0o660, gid)
+}
+
+// permit sets the group of the socket's file, unless gid is -1, and its mode. The owner of the directory may
+// have put a link in its place.
+func (s *Socket) permit(mode os.FileMode, gid int) error {
+	fd, err := unix.Open(s.o.Path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: s.o.Path, Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return &os.PathError{Op: "stat", Path: s.o.Path, Err: err}
+	}
+	if !own(&st) {
+		return notOwn(s.o.Path)
+	}
+	if err := unix.Fchownat(fd, "", -1, gid, unix.AT_EMPTY_PATH); err != nil {
+		return &os.PathError{Op: "chown", Path: s.o.Path, Err: err}
+	}
+	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), mode)
 }
 
 func group(name string) (int, error) {

@@ -263,6 +263,24 @@ func TestSocketCountsWhatItRefuses(t *testing.T) {
 	}
 }
 
+// A link that replaces the new socket gives nobody a right to the file that it leads to.
+func TestLinkInPlaceOfSocket(t *testing.T) {
+	s := listen(t, Owner)
+	victim := filepath.Join(filepath.Dir(s.o.Path), "victim")
+	err := errors.Join(os.WriteFile(victim, nil, 0o600), os.Remove(s.o.Path), os.Symlink(victim, s.o.Path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s.o.Senders = range []string{All, "0"} {
+		if err := s.open(); err == nil {
+			t.Errorf("senders %s: the link is accepted", s.o.Senders)
+		}
+	}
+	if st, err := os.Stat(victim); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", st.Mode(), err)
+	}
+}
+
 // A socket that a killed process left is replaced. One in use, and any other file, is not.
 func TestListenReplacesOnlyDeadSockets(t *testing.T) {
 	path := listen(t, Owner).o.Path
