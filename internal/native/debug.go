@@ -7,6 +7,7 @@ import (
 	"path"
 
 	"ingero/internal/native/image"
+	"ingero/internal/proc"
 )
 
 // debugRoot is the system's directory of separate debug files.
@@ -16,15 +17,17 @@ const debugRoot = "/usr/lib/debug"
 const maxSummed = 256 << 20
 
 // debug offers candidates for the separate debug file of a module: first in the root of the
-// process, then in the agent's own.
-func (s *Symbolizer) debug(pid uint32, module string, d image.Debug, offer func(image.File) bool) {
+// process, then in the agent's own. They belong to root or to the module's owner.
+func (s *Symbolizer) debug(pid, owner uint32, module string, d image.Debug, offer func(image.File) bool) {
 	for _, root := range []uint32{pid, 0} {
 		for _, name := range places(module, d) {
 			f, err := s.fs.OpenIn(root, name)
 			if err != nil {
 				continue
 			}
-			if d.BuildID == "" && !sums(f, d.CRC) { // only the checksum can tell that they belong together
+			uid, err := proc.Owner(f)
+			other := err != nil || uid != 0 && uid != owner
+			if other || d.BuildID == "" && !sums(f, d.CRC) { // only the checksum can tell that they belong together
 				_ = f.Close()
 				continue
 			}

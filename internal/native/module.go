@@ -14,10 +14,11 @@ import (
 
 type file = image.File
 
-// content identifies a file's content: by build id, or else by the file and its modification time.
+// content identifies a file's content: by owner and build id, or else by the file and its modification time.
 type content struct {
 	id       string
 	size     int64
+	owner    uint32
 	key      proc.Key
 	modified int64
 }
@@ -82,7 +83,9 @@ func (w words) keep(s string, cost *int) string {
 
 // load opens a module's image from a file, and takes ownership of the file.
 func (s *Symbolizer) load(mod *module, p *process, m *mapping, f file) bool {
-	img, err := image.Open(f, func(d image.Debug, offer func(image.File) bool) { s.debug(p.pid, m.Mapping.Path, d, offer) })
+	img, err := image.Open(f, func(d image.Debug, offer func(image.File) bool) {
+		s.debug(p.pid, mod.content.owner, m.Mapping.Path, d, offer)
+	})
 	if err != nil {
 		return false
 	}

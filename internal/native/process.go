@@ -3,6 +3,7 @@ package native
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -203,16 +204,24 @@ func (s *Symbolizer) open(p *process, m *mapping) (file, content, error) {
 	if err != nil {
 		return nil, content{}, fmt.Errorf("pid %d: %w", p.pid, err)
 	}
-	st, err := f.Stat()
-	if err == nil {
-		var id string
-		if id, err = elffile.BuildID(f); err == nil {
-			c := content{id: id, size: st.Size()}
-			if id == "" {
-				c.key, c.modified = m.Mapping.Key, st.ModTime().UnixNano()
-			}
-			return f, c, nil
-		}
+	c, err := identity(f, m.Mapping.Key)
+	if err != nil {
+		return nil, content{}, errors.Join(err, f.Close())
 	}
-	return nil, content{}, errors.Join(err, f.Close())
+	return f, c, nil
+}
+
+func identity(f *os.File, key proc.Key) (c content, err error) {
+	st, err := f.Stat()
+	if err != nil {
+		return c, err
+	}
+	c.size = st.Size()
+	if c.owner, err = proc.Owner(f); err != nil {
+		return c, err
+	}
+	if c.id, err = elffile.BuildID(f); c.id == "" {
+		c.key, c.modified = key, st.ModTime().UnixNano()
+	}
+	return c, err
 }

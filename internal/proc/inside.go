@@ -29,10 +29,11 @@ type scanned struct {
 	gpuCode bool
 }
 
-// content identifies a file's content, by its build id if it has one.
+// content identifies a file's content, by its owner and its build id if it has one.
 type content struct {
 	id    string
 	size  int64
+	owner uint32
 	key   Key   // only without a build id
 	mtime int64 // only without a build id, ns
 }
@@ -160,7 +161,7 @@ func contentOf(file *os.File, key Key) (content, error) {
 		return content{}, err
 	}
 	if id != "" {
-		return content{id: id, size: st.Size}, nil
+		return content{id: id, size: st.Size, owner: st.Uid}, nil
 	}
-	return content{size: st.Size, key: key, mtime: st.Mtim.Nano()}, nil
+	return content{size: st.Size, owner: st.Uid, key: key, mtime: st.Mtim.Nano()}, nil
 }

@@ -196,6 +196,16 @@ func reopenFile(fd int, from string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), from), nil
 }
 
+// Owner returns the user to whom an open file belongs. Users other than root can forge the content of their
+// files, also the build id: caches by build id share nothing between owners.
+func Owner(file *os.File) (uid uint32, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+		return 0, fmt.Errorf("%s: %w", file.Name(), err)
+	}
+	return st.Uid, nil
+}
+
 // keyOf finds the key of an open file: it maps a page of it, and reads how the kernel shows the
 // mapping. It never touches the page, so the page need not exist.
 func keyOf(fd int) (Key, error) {

@@ -1,7 +1,9 @@
 package session
 
 import (
+	"bytes"
 	"debug/elf"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +47,33 @@ func TestSymbolsOfCopies(t *testing.T) {
 	}
 	if len(m.known) != 2 {
 		t.Errorf("%d offsets are known, want two: the name, and that one copy lacks it: %v", len(m.known), m.known)
+	}
+}
+
+// A copy of a file that another user forged, with the same build id and size, gives the true file no names.
+func TestSymbolsOfForgedCopy(t *testing.T) {
+	testkit.NeedRoot(t)
+	testkit.NeedTool(t, "gcc")
+	dir := t.TempDir()
+	genuine, forged := filepath.Join(dir, "true.so"), filepath.Join(dir, "forged.so")
+	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-Wl,--build-id", "-o", genuine, filepath.Join("testdata", "kernels.c")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	offset, name := localFunction(t, genuine)
+	b, err := os.ReadFile(genuine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = bytes.ReplaceAll(b, []byte("\x00"+name+"\x00"), []byte("\x00other\x00"))
+	if err := errors.Join(os.WriteFile(forged, b, 0o600), os.Chown(forged, 4242, 4242)); err != nil {
+		t.Fatal(err)
+	}
+	m, own := newMemory(decode.Clock{}), uint32(os.Getpid())
+	for _, c := range []struct{ path, want string }{{forged, "other"}, {genuine, name}} {
+		got, err := m.Symbols(own, time.Now().UnixNano(), []uint64{mapFile(t, c.path) + offset})
+		if err != nil || !slices.Equal(got, []string{c.want}) {
+			t.Errorf("%s: %q, %v, want %q", filepath.Base(c.path), got, err, c.want)
+		}
 	}
 }
 

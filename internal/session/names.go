@@ -20,10 +20,11 @@ func newMemory(clock decode.Clock) *memory {
 // maxSymbols bounds the cached symbols.
 const maxSymbols = 1 << 13
 
-// symbolKey is an offset in a file, which the build id identifies. Copies of a file share its names,
-// but a stripped copy has none, so offsets without a name are those of one copy.
+// symbolKey is an offset in a file, which the build id and the owner identify. Copies of a file share its
+// names, but a stripped copy has none, so offsets without a name are those of one copy.
 type symbolKey struct {
 	build  string
+	owner  uint32
 	copy   proc.Key // zero: the offset has a name
 	offset uint64
 }
@@ -111,13 +112,17 @@ func (m *memory) find(pid uint32, a *symbolRequest) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	owner, err := proc.Owner(file)
+	if err != nil {
+		return nil, err
+	}
 	out := make([]string, len(a.offsets))
 	var offsets []uint64
 	var index []int
 	for i, off := range a.offsets {
-		name, known := m.known[symbolKey{build: build, offset: off}]
+		name, known := m.known[symbolKey{build: build, owner: owner, offset: off}]
 		if !known {
-			_, known = m.known[symbolKey{build, a.mapping.Key, off}]
+			_, known = m.known[symbolKey{build, owner, a.mapping.Key, off}]
 		}
 		if known && build != "" {
 			out[i] = name
@@ -137,7 +142,7 @@ func (m *memory) find(pid uint32, a *symbolRequest) ([]string, error) {
 	}
 	for i, name := range names {
 		out[index[i]] = name
-		key := symbolKey{build: build, offset: offsets[i]}
+		key := symbolKey{build: build, owner: owner, offset: offsets[i]}
 		if name == "" {
 			key.copy = a.mapping.Key
 		}

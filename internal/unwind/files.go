@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ type file struct {
 	object uint32
 	means  Means
 	image  *Image
-	same   string // build id and size, equal for equal content; "": no build id
+	same   string // build id, size and owner, equal for equal content; "": no build id
 	users  int    // number of its uses
 	// The last process that mapped it, and the mapping through which to open it.
 	pid     uint32
@@ -144,7 +145,7 @@ func (f *file) bias(m proc.Mapping) (uint64, bool) {
 func (s *files) file(pid uint32, m proc.Mapping) *file {
 	if m.Path == vdsoPath {
 		if s.vdso == nil {
-			s.vdso = s.know(s.vdsoReader, "", &file{users: 1})
+			s.vdso = s.know(s.vdsoReader, 0, "", &file{users: 1})
 		}
 		return s.vdso
 	}
@@ -171,7 +172,8 @@ func (s *files) file(pid uint32, m proc.Mapping) *file {
 			f.state = unopened // the next process that maps it may be able to open it
 		}
 	} else {
-		f = s.know(func() (io.ReaderAt, error) { return r, nil }, sameness(r), f)
+		owner, same := identity(r)
+		f = s.know(func() (io.ReaderAt, error) { return r, nil }, owner, same, f)
 		_ = r.Close()
 	}
 	s.byKey[m.Key] = f
@@ -181,22 +183,22 @@ func (s *files) file(pid uint32, m proc.Mapping) *file {
 // ofProcess reports whether the reason why a file could not be opened is not the file's content.
 func ofProcess(err error) bool { return !errors.Is(err, elffile.ErrFormat) }
 
-type sized interface {
-	io.ReaderAt
-	io.Seeker
-}
-
-// sameness returns a key that files of equal content share, "" if there is none.
-func sameness(r sized) string {
+// identity returns a file's owner, and a key that files of the same owner with equal content share, "" if there
+// is none.
+func identity(r *os.File) (owner uint32, same string) {
+	owner, err := proc.Owner(r)
+	if err != nil {
+		return 1<<32 - 1, "" // no user
+	}
 	id, err := elffile.BuildID(r)
 	if err != nil || id == "" {
-		return ""
+		return owner, ""
 	}
-	size, err := r.Seek(0, io.SeekEnd)
+	st, err := r.Stat()
 	if err != nil {
-		return ""
+		return owner, ""
 	}
-	return fmt.Sprintf("%s %d", id, size)
+	return owner, fmt.Sprintf("%s %d %d", id, st.Size(), owner)
 }
 
 func (s *files) vdsoReader() (io.ReaderAt, error) {
@@ -205,7 +207,7 @@ func (s *files) vdsoReader() (io.ReaderAt, error) {
 }
 
 // know completes a file's entry, or returns the existing one of equal content.
-func (s *files) know(open func() (io.ReaderAt, error), same string, f *file) *file {
+func (s *files) know(open func() (io.ReaderAt, error), owner uint32, same string, f *file) *file {
 	if known := s.bySame[same]; same != "" && known != nil {
 		known.mappedBy(f.pid, f.mapping)
 		return known
@@ -213,6 +215,9 @@ func (s *files) know(open func() (io.ReaderAt, error), same string, f *file) *fi
 	r, err := open()
 	if err == nil {
 		f.image, err = Open(r)
+	}
+	if err == nil {
+		f.image.owner = owner
 	}
 	if err == nil && f.image.frames.size == 0 {
 		f.means = MeansFP

@@ -27,6 +27,7 @@ type Image struct {
 	m      machine
 	loads  elffile.Loads
 	frames section
+	owner  uint32 // user to whom the file belongs
 }
 
 // section is .eh_frame, or the part of a segment that may contain it.
