@@ -52,11 +52,15 @@ func (r Rule) String() string {
 // some two thousand.
 const MaxRules = 1 << 15
 
-// Rules numbers the rules that tables refer to. It only grows. Beyond MaxRules, new rules become
+// maxOwner bounds the rules that files of one owner other than root add, so that a hostile file leaves room.
+const maxOwner = MaxRules / 4
+
+// Rules numbers the rules that tables refer to. It only grows. Beyond its bounds, new rules become
 // rule 0. Rule 0 is KindNone. Rule 1 is for code with frame pointers; the walker knows its number.
 type Rules struct {
-	ids map[Rule]uint16
-	all []Rule
+	ids   map[Rule]uint16
+	all   []Rule
+	added map[uint32]int // by owners other than root
 }
 
 // chain is for x86-64; on arm64 the distances from the CFA are the same.
@@ -64,7 +68,7 @@ var chain = Rule{Kind: KindChain, CFA: 16, FP: -16, RA: -8}
 
 // NewRules returns a set with rules 0 and 1.
 func NewRules() *Rules {
-	return &Rules{ids: map[Rule]uint16{{}: 0, chain: 1}, all: []Rule{{}, chain}}
+	return &Rules{ids: map[Rule]uint16{{}: 0, chain: 1}, all: []Rule{{}, chain}, added: map[uint32]int{}}
 }
 
 // After returns the rules from number n on.
@@ -73,15 +77,22 @@ func (s *Rules) After(n int) []Rule { return s.all[n:] }
 // Len returns the number of rules.
 func (s *Rules) Len() int { return len(s.all) }
 
-func (s *Rules) id(r Rule) uint16 {
+// id returns the number of a rule of a file. ok is false if there is no room for it.
+func (s *Rules) id(r Rule, owner uint32) (id uint16, ok bool) {
 	if r.Kind == KindNone {
-		return 0
+		return 0, true
 	}
-	id, ok := s.ids[r]
-	if !ok && len(s.all) < MaxRules {
-		id = uint16(len(s.all))
-		s.ids[r] = id
-		s.all = append(s.all, r)
+	if id, ok = s.ids[r]; ok {
+		return id, true
 	}
-	return id
+	if len(s.all) == MaxRules || s.added[owner] == maxOwner {
+		return 0, false
+	}
+	if owner != 0 {
+		s.added[owner]++
+	}
+	id = uint16(len(s.all))
+	s.ids[r] = id
+	s.all = append(s.all, r)
+	return id, true
 }

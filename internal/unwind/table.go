@@ -20,7 +20,7 @@ import (
 type Table struct {
 	Words []uint32
 	Rows  int
-	// Lost counts functions with invalid unwind data, or too much of it.
+	// Lost counts functions with invalid unwind data, or too much of it, also for the bounds of Rules.
 	Lost int
 }
 
@@ -56,6 +56,8 @@ type builder struct {
 	cw    window // CIEs stand before the records that use them, so they have a window of their own
 	m     machine
 	rules *Rules
+	owner uint32          // of the file
+	full  bool            // a rule of the function found no room
 	cies  map[uint64]*cie // by offset; nil: invalid
 	fdes  []fde           // of the functions
 	work  uint64          // bytes that may still be read
@@ -81,7 +83,7 @@ func Build(r io.ReaderAt, im *Image, rules *Rules) (*Table, error) {
 		return nil, ErrNoFrames
 	}
 	b := &builder{w: window{r: r, s: im.frames, step: 16 << 10}, cw: window{r: r, s: im.frames, step: 512},
-		m: im.m, rules: rules, cies: map[uint64]*cie{}, work: 1<<20 + 4*im.frames.size,
+		m: im.m, rules: rules, owner: im.owner, cies: map[uint64]*cie{}, work: 1<<20 + 4*im.frames.size,
 		fdes: make([]fde, 0, min(im.frames.size/fdeSize, maxFDEs/8))}
 	if err := b.scan(); err != nil {
 		return nil, err
@@ -213,6 +215,9 @@ func (b *builder) table() (*Table, error) {
 			b.row(end, 0)
 		}
 		b.function(f)
+		if b.full {
+			b.lost, b.full = b.lost+1, false
+		}
 		end = f.end
 		if len(b.rows)+len(b.index) > maxWords {
 			return nil, errLarge
@@ -231,7 +236,7 @@ func (b *builder) table() (*Table, error) {
 
 func (b *builder) function(f function) {
 	if f.signal {
-		b.row(f.start, b.rules.id(Rule{Kind: KindSignal}))
+		b.row(f.start, b.id(Rule{Kind: KindSignal}))
 		return
 	}
 	run, c, known := runner{cie: f.cie, m: b.m, frame: f.initial, pc: f.start, saved: b.saved[:0]}, cursor{b: f.program}, true
@@ -250,10 +255,20 @@ func (b *builder) function(f function) {
 func (b *builder) rule(f *frame) uint16 {
 	h := uint32(f.off)*0x9e3779b1 ^ uint32(f.fp.off)*0x85ebca77 ^ uint32(f.cfa)<<28
 	r := &b.recent[h>>(32-recentBits)]
-	if r.frame != *f {
-		r.frame, r.rule = *f, b.rules.id(f.rule(b.m))
+	if r.frame == *f {
+		return r.rule
 	}
-	return r.rule
+	id := b.id(f.rule(b.m))
+	if !b.full { // a later function with this frame counts as lost, too
+		r.frame, r.rule = *f, id
+	}
+	return id
+}
+
+func (b *builder) id(r Rule) uint16 {
+	id, ok := b.rules.id(r, b.owner)
+	b.full = b.full || !ok
+	return id
 }
 
 // row sets the rule from an address on.

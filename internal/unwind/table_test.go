@@ -228,17 +228,35 @@ func TestBuildIsCheap(t *testing.T) {
 	}
 }
 
-// Rules beyond the limit become KindNone.
+// Rules beyond a limit become KindNone: of all files, and of those of one owner other than root.
 func TestRulesFull(t *testing.T) {
 	rules := NewRules()
-	for i := range MaxRules + 10 {
-		id := rules.id(Rule{Kind: KindSP, CFA: int32(i)})
-		if want := uint16(i + 2); i < MaxRules-2 && id != want || i >= MaxRules-2 && id != 0 {
-			t.Fatalf("rule %d has number %d", i, id)
+	cfa := int32(0)
+	add := func(owner uint32, want int) {
+		t.Helper()
+		before := rules.Len()
+		for range MaxRules {
+			cfa++
+			id, ok := rules.id(Rule{Kind: KindSP, CFA: cfa}, owner)
+			if ok != (rules.Len()-1 == int(id)) || !ok && id != 0 {
+				t.Fatalf("rule %d of user %d has number %d", cfa, owner, id)
+			}
+		}
+		if got := rules.Len() - before; got != want {
+			t.Errorf("user %d added %d rules, want %d", owner, got, want)
 		}
 	}
+	add(1, MaxRules/4)
+	add(2, MaxRules/4)
+	add(0, MaxRules/2-2)
+	add(3, 0)
 	if rules.Len() != MaxRules {
 		t.Errorf("%d rules", rules.Len())
+	}
+	s := small.section()
+	table, err := Build(bytes.NewReader(s), &Image{m: x86, frames: section{addr: uint64(small.at), size: uint64(len(s))}}, rules)
+	if err != nil || table.Lost == 0 {
+		t.Errorf("no function is lost: %v", err)
 	}
 }
 
