@@ -335,7 +335,11 @@ func (d *demo) keep(rec *recording) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(d.save, text, 0o644)
+	_, err = d.env.written(d.save, true, func(f *os.File) error {
+		_, err := f.Write(text)
+		return err
+	})
+	return err
 }
 
 // input returns the input of the report.

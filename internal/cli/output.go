@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"ingero/internal/explain"
 	"ingero/internal/outfile"
 )
@@ -43,11 +45,72 @@ const toStdout = "-"
 
 // isStream reports whether path is standard output, a device or a pipe, not a regular file.
 func isStream(path string) bool {
-	if path == toStdout || path == "/dev/stdout" || strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/") {
+	if path == toStdout || isDescriptor(path) {
 		return true // whatever file it refers to
 	}
 	s, err := os.Stat(path)
 	return err == nil && !s.Mode().IsRegular() && !s.IsDir()
+}
+
+// isDescriptor reports whether path is an open file of this process.
+func isDescriptor(path string) bool {
+	return path == "/dev/stdout" || path == "/dev/stderr" || strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/")
+}
+
+// stream opens a stream for writing. Root opens only devices such as terminals, and pipes of root or the invoker,
+// and follows no link: the owner of the directory may have put one there.
+func (e *Env) stream(path string) (*os.File, error) {
+	const flags = os.O_WRONLY | os.O_APPEND
+	if os.Geteuid() != 0 || isDescriptor(path) {
+		return os.OpenFile(path, flags, 0)
+	}
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	kind := st.Mode & unix.S_IFMT
+	if kind != unix.S_IFCHR && (kind != unix.S_IFIFO || st.Uid != 0 && st.Uid != e.invoker().UID) {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: errNotRoots}
+	}
+	return os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fd), flags, 0)
+}
+
+var errNotRoots = errors.New("root writes only to regular files with one name, devices, and pipes of its own")
+
+// overwrite opens a file or a stream for writing. It creates a file that does not exist, and truncates one that
+// does.
+func (e *Env) overwrite(path string) (*os.File, error) {
+	switch {
+	case path == toStdout || path == "/dev/stdout":
+		return e.Stdout, nil
+	case isStream(path):
+		return e.stream(path)
+	}
+	flags, root := os.O_WRONLY|os.O_CREATE, os.Geteuid() == 0
+	if root {
+		flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK
+	}
+	f, err := os.OpenFile(path, flags, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(int(f.Fd()), &st)
+	if err == nil && root && (st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 1) {
+		err = &fs.PathError{Op: "open", Path: path, Err: errNotRoots}
+	}
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // written calls write with a file or a stream, and returns a description of the destination.
@@ -56,7 +119,7 @@ func (e *Env) written(path string, force bool, write func(*os.File) error) (to s
 	case path == toStdout || path == "/dev/stdout":
 		return "", write(e.Stdout)
 	case isStream(path):
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		f, err := e.stream(path)
 		if err != nil {
 			return "", err
 		}

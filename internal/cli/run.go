@@ -65,7 +65,7 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 	if err != nil {
 		return err
 	}
-	if out != e.Stderr {
+	if out != e.Stderr && out != e.Stdout {
 		defer func() { _ = out.Close() }() // the view has reported errors
 	}
 	v := e.programView(c, out, stop)
@@ -129,7 +129,7 @@ func (e *Env) reportTo(path string) (*os.File, error) {
 	if path == "" {
 		return e.Stderr, nil
 	}
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	out, err := e.overwrite(path)
 	if err != nil {
 		return nil, &problem{What: "--output: " + err.Error(), Do: "name a writable file", Code: exitUsage, Err: err}
 	}
