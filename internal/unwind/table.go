@@ -57,7 +57,7 @@ type builder struct {
 	m     machine
 	rules *Rules
 	owner uint32          // of the file
-	full  bool            // a rule of the function found no room
+	full  bool            // a rule of the function was dropped: no room
 	cies  map[uint64]*cie // by offset; nil: invalid
 	fdes  []fde           // of the functions
 	work  uint64          // bytes that may still be read
