@@ -24,6 +24,8 @@ type Code struct {
 	action string // key of what to do at once
 }
 
+const reset = "reset it: sudo nvidia-smi -r -i GPU. Stop ingero, DCGM and nvidia-persistenced before: they use the GPU, too."
+
 // actions are the instructions, by key.
 var actions = map[string]string{
 	"":                  "NVIDIA publishes no action for this code. Check the faults around it.",
@@ -34,16 +36,16 @@ var actions = map[string]string{
 	"CHECK_UVM":         "Look for errors of the nvidia-uvm module in the kernel log.",
 	"CONTACT_SUPPORT":   "Run nvidia-bug-report.sh and contact the machine vendor's support.",
 	"DRAIN_PEERS":       "Start no new multi-GPU work on this GPU, and stop its multi-GPU jobs.",
-	"DRAIN_RESET":       "Start no new work on this GPU, stop its processes, and reset it: nvidia-smi -r -i GPU.",
+	"DRAIN_RESET":       "Start no new work on this GPU, stop its processes, and " + reset,
 	"FOLLOW_ROOT":       "Look at the first fault of the burst: it caused this one.",
 	"IGNORE":            "No immediate action is needed.",
 	"INVESTIGATE_SW":    "If it recurs, look for a newer driver, and report it with nvidia-bug-report.sh.",
 	"READ_MESSAGE":      "Follow the message: reset the GPU, or drain and reboot the machine.",
-	"RELOAD_DRIVER":     "Stop all processes on this GPU and reload the driver: sudo rmmod nvidia, then sudo modprobe nvidia.",
-	"RESET_GPU":         "Stop all processes on this GPU and reset it: nvidia-smi -r -i GPU.",
+	"RELOAD_DRIVER":     "Stop all processes on all GPUs, also ingero, DCGM and nvidia-persistenced, and reload the driver: sudo modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia, then sudo modprobe -a nvidia nvidia_uvm. Or reboot the machine.",
+	"RESET_GPU":         "Stop all processes on this GPU and " + reset,
 	"RESTART_APP":       "Restart the affected program.",
 	"RESTART_BM":        "Reboot the machine.",
-	"RESTART_FM":        "If it is the only fault, restart the fabric manager: systemctl restart nvidia-fabricmanager.",
+	"RESTART_FM":        "If other faults are near it, follow their advice. If the process was stopped or killed, do nothing. Otherwise, on machines with NVSwitch (HGX, DGX), look at the fabric manager: systemctl status nvidia-fabricmanager. A restart of it can abort all CUDA jobs: drain the machine before.",
 	"RESTART_VM":        "Restart the virtual machine.",
 	"UPDATE_SWFW":       "Update driver and firmware on host and guest to compatible versions.",
 }
