@@ -74,13 +74,14 @@ func (e *Env) dashboard(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	e.served = e.databasePath(c)
 	h, end := e.readAPI(ctx, c)
 	defer end()
 	scheme := "https"
 	if certs == nil {
 		scheme = "http"
 	}
-	e.note("Serving %s on %s://%s", firstExisting(c.Databases()), scheme, l)
+	e.note("Serving %s on %s://%s", e.databasePath(c), scheme, l)
 	e.note("%s", about)
 	return guard.Serve(ctx, l, guard.Wrap(h, guard.Options{Names: l.Names, Allow: c.Serve.AllowHosts, Token: token, Certs: certs, Public: dashboard.IsPage}), certs, e.logger(c.Debug))
 }
@@ -91,7 +92,7 @@ func (e *Env) readAPI(ctx context.Context, c *config.Config) (h http.Handler, en
 }
 
 func (e *Env) apiOptions(ctx context.Context, c *config.Config) dashboard.Options {
-	return dashboard.Options{Node: c.Node, Version: e.Build.number(), Path: func() string { return firstExisting(c.Databases()) },
+	return dashboard.Options{Node: c.Node, Version: e.Build.number(), Path: func() string { return e.databasePath(c) },
 		Now: func() time.Time { return e.now(true) }, Report: e.reports(c), Fleet: e.machines(c), Done: ctx.Done(), Log: e.logger(c.Debug)}
 }
 

@@ -8,20 +8,47 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"ingero/internal/config"
 	"ingero/internal/query"
 	"ingero/internal/store"
 )
 
-// read opens the configured database, or the first usual path that exists. It prints the
+// read opens the configured database, or that of a usual path. It prints the
 // path, and which part of the database is missing, to standard error.
 func (e *Env) read(ctx context.Context, c *config.Config) (*query.Reader, error) {
 	from := ""
 	if by := c.From["db"]; by != "" && by != "--db" {
 		from = " (" + by + ")"
 	}
-	return e.readAt(ctx, firstExisting(c.Databases()), from)
+	return e.readAt(ctx, e.databasePath(c), from)
+}
+
+// databasePath returns the path of the configured database, or one of the usual paths.
+func (e *Env) databasePath(c *config.Config) string {
+	if e.served != "" {
+		return e.served
+	}
+	all, live := c.Databases(), ""
+	if len(all) > 1 {
+		if s, err := readStatus(e.Lock, time.Now()); err == nil && s.Running {
+			live = s.Trace.DB
+		}
+	}
+	return liveOrExisting(all, live)
+}
+
+// liveOrExisting returns live, the database of the running trace, if it is one of the paths and can be
+// read, else the first path that exists.
+func liveOrExisting(paths []string, live string) string {
+	if slices.Contains(paths, live) {
+		if f, err := os.Open(live); err == nil {
+			_ = f.Close()
+			return live
+		}
+	}
+	return firstExisting(paths)
 }
 
 // readAt opens the database at path; from is a suffix for the message: who named the path.

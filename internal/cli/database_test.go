@@ -41,7 +41,31 @@ func TestFirstThere(t *testing.T) {
 	}
 }
 
-// The user's own database takes precedence over a service's, a named one over both, and all
+// The running trace's database comes first, if it is at a usual path and can be read.
+func TestLiveDatabaseFirst(t *testing.T) {
+	dir := t.TempDir()
+	own, service := filepath.Join(dir, "own"), filepath.Join(dir, "service")
+	absent := filepath.Join(dir, "absent")
+	if err := errors.Join(os.WriteFile(own, nil, 0o600), os.WriteFile(service, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		usual      []string
+		live, want string
+	}{
+		"no trace":      {[]string{own, service}, "", own},
+		"a service":     {[]string{own, service}, service, service},
+		"another path":  {[]string{own}, service, own},
+		"not readable":  {[]string{own, absent}, absent, own},
+		"nothing there": {[]string{absent}, "", absent},
+	} {
+		if got := liveOrExisting(tt.usual, tt.live); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+// Without a trace, the user's own database takes precedence over a service's, a named one over both, and all
 // commands report the database alike.
 func TestReadersSayWhatTheyRead(t *testing.T) {
 	home, dir := t.TempDir(), t.TempDir()

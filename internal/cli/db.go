@@ -36,7 +36,7 @@ calls in segments. info and verify also work while a trace runs; the other comma
 // database returns the path of the configured database. The SQLite file or the segment
 // directory exists.
 func (e *Env) database(c *config.Config) (string, error) {
-	path := firstExisting(c.Databases())
+	path := e.databasePath(c)
 	switch {
 	case isFolder(path):
 		return "", &problem{What: path + " is a directory, not a database", Do: "name a file with --db PATH"}

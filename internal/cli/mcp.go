@@ -37,12 +37,13 @@ ingero dashboard.`,
 
 func (e *Env) mcp(ctx context.Context, c *config.Config) error {
 	c.Serve.NoTLS = false // --no-tls is for the dashboard only
+	e.served = e.databasePath(c)
 	api, end := e.readAPI(ctx, c)
 	defer end()
 	log := e.logger(c.Debug)
 	m := mcp.New(mcp.Options{Version: e.Build.number(), Now: e.clock, API: api, Machine: e.machine(c), Log: log})
 	if c.Serve.MCP == "" {
-		e.note("Reading %s; speaking MCP on standard input and output", firstExisting(c.Databases()))
+		e.note("Reading %s; speaking MCP on standard input and output", e.databasePath(c))
 		return mcp.Serve(ctx, m, e.Stdin, e.Stdout)
 	}
 	token, err := e.token(c)
@@ -62,7 +63,7 @@ func (e *Env) mcp(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	e.note("Serving %s on https://%s at /mcp", firstExisting(c.Databases()), l)
+	e.note("Serving %s on https://%s at /mcp", e.databasePath(c), l)
 	e.note("%s", about)
 	h := guard.Wrap(mcp.Handler(m, log), guard.Options{Names: l.Names, Allow: c.Serve.AllowHosts, Token: token, Certs: certs})
 	return guard.Serve(ctx, l, h, certs, log)

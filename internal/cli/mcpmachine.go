@@ -88,9 +88,9 @@ func testReport(path string) ([]byte, error) {
 
 // compareRuns compares two runs that an assistant names.
 func (e *Env) compareRuns(ctx context.Context, c *config.Config, a, b, process string) (_ *wire.Diff, err error) {
-	r, err := query.Open(ctx, firstExisting(c.Databases()))
+	r, err := query.Open(ctx, e.databasePath(c))
 	if err != nil {
-		return nil, databaseProblem(firstExisting(c.Databases()), err)
+		return nil, databaseProblem(e.databasePath(c), err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	all, err := r.Sessions(ctx)

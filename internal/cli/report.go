@@ -102,7 +102,7 @@ func (e *Env) report(ctx context.Context, c *config.Config, o *reportOptions) er
 		if errors.Is(err, query.ErrNoSession) && (!at.latest || len(q.Params) > 0) {
 			return &problem{What: "no matching recording covers that time", Do: "ingero query shows the latest recording; report covers it without --since, --from and --to", Err: err}
 		}
-		return errors.Join(databaseProblem(firstExisting(c.Databases()), err), w.Flush())
+		return errors.Join(databaseProblem(e.databasePath(c), err), w.Flush())
 	}
 	where, err := e.written(o.output, o.force, func(f *os.File) error { return write(f) })
 	if err != nil {

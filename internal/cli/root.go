@@ -31,6 +31,7 @@ type Env struct {
 	Zone                  *time.Location   // zone of times that those commands show; nil: the machine's
 
 	debug     bool                           // --debug
+	served    string                         // database of a server, the same until it ends; "": not chosen
 	logOutput *logOutput                     // destination of log lines; nil: Stderr
 	hangup    *hangup                        // handler of SIGHUP; nil: the embedding program handles it
 	again     func() (*config.Config, error) // reloads the settings; nil: no settings loaded
