@@ -57,7 +57,7 @@ func TestLimitsOfAncestors(t *testing.T) {
 		if l := c.Culprits[0]; l.Group != job.group || l.Limit != value || !strings.HasSuffix(filepath.Dir(l.File), job.group) || !strings.Contains(c.RootCause, job.group+", "+value) {
 			t.Errorf("the limit is %+v of %q, want %s of %s", l, c.RootCause, value, job.group)
 		}
-		_, file, ok := strings.Cut(c.Fix, " > ")
+		_, file, ok := strings.Cut(c.Fix, " | sudo tee ")
 		if _, err := os.Stat(file); !ok || err != nil {
 			t.Errorf("%q does not name a file that is there: %v", c.Fix, err)
 		}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,12 +16,13 @@ type advice struct {
 	relation tick.Relation // "": any relation
 	did      tick.Activity // "": any activity
 	alone    bool          // no second advice with it
-	fix      string        // WHO is replaced by the culprits' names
+	fix      string        // WHO is replaced by the culprits' names, PROCESS and THREAD by the first one's IDs
 }
 
 const (
-	writeLess = "write checkpoints less often, in the background (torch.distributed.checkpoint.async_save, or copy to host memory and save from a thread), or to another disk; omit fsync if a lost checkpoint can be made again"
-	readPages = "read the file ahead (madvise MADV_WILLNEED, posix_fadvise, or read it once at start), because its pages were not in memory; leave memory for the page cache (free -h, memory.max)"
+	writeLess      = "write checkpoints less often, in the background (torch.distributed.checkpoint.async_save, or copy to host memory and save from a thread), or to another disk; omit fsync if a lost checkpoint can be made again"
+	whatItWaitsFor = `ingero query "SELECT reason, sum(duration_ns) FROM waits WHERE pid = PROCESS AND tid = THREAD AND again = 0 AND timestamp BETWEEN SINCE AND UNTIL GROUP BY 1" shows its waits`
+	readPages      = "read the file ahead (madvise MADV_WILLNEED, posix_fadvise, or read it once at start), because its pages were not in memory; leave memory for the page cache (free -h, memory.max)"
 )
 
 // advices are searched in order: the first matching row applies. The last row of each rule always
@@ -39,8 +41,8 @@ var advices = []advice{
 	{"peer-slow", tick.RelationRank, "", false, "WHO is late: give all ranks the same amount of work (sampler, sequence lengths), and each rank its own CPUs"},
 	{"peer-slow", "", "", false, "request data ahead (prefetch) or in parallel, cache the replies, or move the service closer"},
 
-	{"lock-wait", tick.RelationWorker, "", false, "find the lock that the workers share (one file, one queue, one connection), and give each worker its own; ingero trace --verbose shows what WHO waits for"},
-	{"lock-wait", "", "", false, "find out what WHO does meanwhile: ingero trace --verbose shows its waits"},
+	{"lock-wait", tick.RelationWorker, "", false, "find the lock that the workers share (one file, one queue, one connection), and give each worker its own; " + whatItWaitsFor},
+	{"lock-wait", "", "", false, "find out what WHO does meanwhile: py-spy dump --pid PROCESS shows its Python code; " + whatItWaitsFor},
 }
 
 // adviceFor returns the row for a root, or nil if the rule has none.
@@ -95,9 +97,17 @@ func fixRoot(c *tick.Chain, _ *victim) string {
 			rows = append(rows, a)
 		}
 	}
+	names := []string{"WHO", culpritNames(c)}
+	if i := slices.IndexFunc(c.Culprits, func(x tick.Culprit) bool { return x.Thread.TID != 0 }); i >= 0 {
+		t := c.Culprits[i].Thread
+		names = append(names, "PROCESS", fmt.Sprint(t.PID), "THREAD", fmt.Sprint(t.TID),
+			"SINCE", fmt.Sprint(c.From.UnixNano()), "UNTIL", fmt.Sprint(c.To.UnixNano()))
+	} else { // without a thread there is no query
+		names = append(names, "; "+whatItWaitsFor, "")
+	}
 	var out []string
 	for _, a := range rows {
-		out = append(out, strings.ReplaceAll(a.fix, "WHO", culpritNames(c)))
+		out = append(out, strings.NewReplacer(names...).Replace(a.fix))
 	}
 	return strings.Join(out, "; and ")
 }

@@ -64,7 +64,7 @@ func TestAdviceFollowsFromTheRoot(t *testing.T) {
 		{"OpenMP threads have the CPU", "own-threads", []tick.Culprit{{Thread: thread("python3", 7, 9), Own: true, Root: tick.Root{Whose: tick.RelationThread, Did: tick.ActivityCrowd}, Lost: time.Duration(9) * ms}}, []string{"OMP_NUM_THREADS"}, []string{"renice", "num_workers"}},
 		{"a rank whose CPU is taken", "nccl-straggler", []tick.Culprit{{Thread: thread("python3", 9, 9), What: "rank 1 of 2, delayed by hog (cpu-taken)", Lost: time.Duration(9) * ms}}, []string{"fix what slows the late rank (delayed by hog (cpu-taken)): ingero explain --pid 9"}, []string{"find out"}},
 		{"a rank that is late for an unknown reason", "nccl-straggler", []tick.Culprit{{Thread: thread("python3", 9, 9), What: "rank 1 of 2", Lost: time.Duration(9) * ms}}, []string{"find out what slows the late rank: ingero explain --pid 9"}, nil},
-		{"workers beside a stranger", "cpu-taken", []tick.Culprit{worker(tick.ActivityCompute, 9), {Thread: thread("stress-ng", 900, 900), Lost: time.Duration(3) * ms}}, []string{"renice -n 19 -p $(ls /proc/900/task)"}, []string{" 41"}},
+		{"workers beside a stranger", "cpu-taken", []tick.Culprit{worker(tick.ActivityCompute, 9), {Thread: thread("stress-ng", 900, 900), Lost: time.Duration(3) * ms}}, []string{"sudo renice -n 19 -p $(ls /proc/900/task)"}, []string{" 41"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := chainOfRule(tt.rule, 0, tt.culprits...)
@@ -95,29 +95,29 @@ func TestLimitsAreRaisedWhereTheyAre(t *testing.T) {
 		want                                 string
 	}{
 		{"a user's slice", "FIELD 10: systemd, CPUQuota on user-1003.slice", "cpu-throttled", "/user.slice/user-1003.slice", v2 + "/user.slice/user-1003.slice/cpu.max", "200000 100000",
-			"systemctl set-property user-1003.slice CPUQuota=N%"},
+			"systemctl set-property --runtime user-1003.slice CPUQuota=N%"},
 		{"the same in version 1", "FIELD 10: hybrid", "cpu-throttled", "/user.slice/user-1003.slice", v1 + "/user.slice/user-1003.slice/cpu.cfs_quota_us", "200000 100000",
-			"systemctl set-property user-1003.slice CPUQuota=N%"},
+			"systemctl set-property --runtime user-1003.slice CPUQuota=N%"},
 		{"a container of podman", "FIELD 10: libpod-<id>.scope/container", "cpu-throttled", "/machine.slice/libpod-" + long + ".scope", v2 + "/machine.slice/libpod-" + long + ".scope/cpu.max", "50000 100000",
 			"podman update --cpus N 3f2b8c1d9e7a"},
 		{"Docker", "docker(1): update", "cpu-throttled", "/docker/" + long, v1 + "/docker/" + long + "/cpu.cfs_quota_us", "50000 100000", "docker update --cpus N 3f2b8c1d9e7a"},
 		{"a pod", "Kubernetes", "cpu-throttled", "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b2c3d_0a1b_0a1b_0a1b_0a1b2c3d4e5f.slice/cri-containerd-" + long + ".scope", "", "800000 100000", "resources.limits.cpu"},
 		{"a Slurm job", "Slurm", "cpu-throttled", "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0", "", "800000 100000", "sbatch --cpus-per-task=N"},
-		{"a group that a person made, version 2", "cgroups(7)", "cpu-throttled", "/lab/train", v2 + "/lab/train/cpu.max", "50000 100000", "echo max > /sys/fs/cgroup/lab/train/cpu.max"},
-		{"a group that a person made, version 1", "cgroups(7)", "cpu-throttled", "/lab/train", v1 + "/lab/train/cpu.cfs_quota_us", "50000 100000", "echo -1 > /sys/fs/cgroup/cpu,cpuacct/lab/train/cpu.cfs_quota_us"},
-		{"a user's unit", "systemd --user", "cpu-throttled", "/user.slice/user-1000.slice/user@1000.service/app.slice/train.service", "", "50000 100000", "systemctl --user set-property train.service CPUQuota=N%"},
-		{"CPUs of a service", "systemd.resource-control(5): AllowedCPUs=", "cpuset-shrunk", "/system.slice/train.service", v2 + "/system.slice/train.service/cpuset.cpus", "2-3", "systemctl set-property train.service AllowedCPUs=LIST"},
-		{"CPUs of a slice above", "systemd", "cpuset-shrunk", "/system.slice", v2 + "/system.slice/cpuset.cpus", "2-3", "back: systemctl set-property system.slice AllowedCPUs=LIST"},
-		{"the same in version 1, which systemd leaves alone", "systemd.resource-control(5)", "cpuset-shrunk", "/system.slice/train.service", "/sys/fs/cgroup/cpuset/system.slice/train.service/cpuset.cpus", "2-3", "echo LIST > /sys/fs/cgroup/cpuset/system.slice/train.service/cpuset.cpus"},
+		{"a group that a person made, version 2", "cgroups(7)", "cpu-throttled", "/lab/train", v2 + "/lab/train/cpu.max", "50000 100000", "echo max | sudo tee /sys/fs/cgroup/lab/train/cpu.max"},
+		{"a group that a person made, version 1", "cgroups(7)", "cpu-throttled", "/lab/train", v1 + "/lab/train/cpu.cfs_quota_us", "50000 100000", "echo -1 | sudo tee /sys/fs/cgroup/cpu,cpuacct/lab/train/cpu.cfs_quota_us"},
+		{"a user's unit", "systemd --user", "cpu-throttled", "/user.slice/user-1000.slice/user@1000.service/app.slice/train.service", "", "50000 100000", "systemctl --user set-property --runtime train.service CPUQuota=N%"},
+		{"CPUs of a service", "systemd.resource-control(5): AllowedCPUs=", "cpuset-shrunk", "/system.slice/train.service", v2 + "/system.slice/train.service/cpuset.cpus", "2-3", "systemctl set-property --runtime train.service AllowedCPUs=LIST"},
+		{"CPUs of a slice above", "systemd", "cpuset-shrunk", "/system.slice", v2 + "/system.slice/cpuset.cpus", "2-3", "back: sudo systemctl set-property --runtime system.slice AllowedCPUs=LIST"},
+		{"the same in version 1, which systemd leaves alone", "systemd.resource-control(5)", "cpuset-shrunk", "/system.slice/train.service", "/sys/fs/cgroup/cpuset/system.slice/train.service/cpuset.cpus", "2-3", "echo LIST | sudo tee /sys/fs/cgroup/cpuset/system.slice/train.service/cpuset.cpus"},
 		{"CPUs of a Slurm job", "Slurm", "cpuset-shrunk", "/slurm/uid_1000/job_4711", "/sys/fs/cgroup/cpuset/slurm/uid_1000/job_4711/cpuset.cpus", "0,2", "sbatch --cpus-per-task=N"},
 		{"CPUs of a pod", "Kubernetes", "cpuset-shrunk", "/kubepods/pod1/c1", v2 + "/kubepods/pod1/c1/cpuset.cpus", "2", "CPU manager policy static"},
 		{"CPUs of a container", "docker(1): update", "cpuset-shrunk", "/docker/" + long, "/sys/fs/cgroup/cpuset/docker/" + long + "/cpuset.cpus", "2", "docker update --cpuset-cpus LIST 3f2b8c1d9e7a"},
-		{"CPUs of a group that a person made", "cgroups(7)", "cpuset-shrunk", "/lab/train", v2 + "/lab/train/cpuset.cpus", "2", "echo LIST > /sys/fs/cgroup/lab/train/cpuset.cpus"},
-		{"an affinity", "taskset(1)", "cpuset-shrunk", "", "", "", "back: taskset -acp LIST "},
-		{"memory of a service", "systemd", "memory-limit", "/system.slice/train.service", v2 + "/system.slice/train.service/memory.max", "2147483648", "systemctl set-property train.service MemoryMax=N"},
+		{"CPUs of a group that a person made", "cgroups(7)", "cpuset-shrunk", "/lab/train", v2 + "/lab/train/cpuset.cpus", "2", "echo LIST | sudo tee /sys/fs/cgroup/lab/train/cpuset.cpus"},
+		{"an affinity", "taskset(1)", "cpuset-shrunk", "", "", "", "back: sudo taskset -acp LIST "},
+		{"memory of a service", "systemd", "memory-limit", "/system.slice/train.service", v2 + "/system.slice/train.service/memory.max", "2147483648", "systemctl set-property --runtime train.service MemoryMax=N"},
 		{"memory of a Slurm job", "Slurm", "memory-limit", "/slurm/uid_1000/job_4711", "/sys/fs/cgroup/memory/slurm/uid_1000/job_4711/memory.limit_in_bytes", "2147483648", "sbatch --mem=N"},
 		{"memory of a container", "docker(1): update", "memory-limit", "/system.slice/docker-" + long + ".scope", "", "2147483648", "docker update --memory N --memory-swap N 3f2b8c1d9e7a"},
-		{"memory of a group, version 1", "cgroups(7)", "memory-limit", "/lab", "/sys/fs/cgroup/memory/lab/memory.limit_in_bytes", "2147483648", "echo N > /sys/fs/cgroup/memory/lab/memory.limit_in_bytes"},
+		{"memory of a group, version 1", "cgroups(7)", "memory-limit", "/lab", "/sys/fs/cgroup/memory/lab/memory.limit_in_bytes", "2147483648", "echo N | sudo tee /sys/fs/cgroup/memory/lab/memory.limit_in_bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := chainOfRule(tt.rule, 0, tick.Culprit{What: "a limit", Limit: tick.Limit{Group: tt.group, File: tt.file, Raw: tt.raw}, Lost: time.Duration(9) * ms})

@@ -7,8 +7,11 @@ import (
 	"ingero/internal/tick"
 )
 
+// emptyCache is the advice for PyTorch programs that free their memory to the driver.
+const emptyCache = "; remove torch.cuda.empty_cache() from the loop"
+
 // allocate is the advice for programs that ask the driver for memory in their loop.
-const allocate = "allocate before the loop, or from a pool (cudaMallocAsync; PyTorch: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)"
+const allocate = "allocate before the loop, or from a pool (cudaMallocAsync; PyTorch: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)" + emptyCache
 
 // culpritSentence returns a sentence about the victim and the What of its culprits.
 func culpritSentence(before, between string) func(c *tick.Chain, v *victim) string {
@@ -60,7 +63,7 @@ var cudaCauses = map[string]causeWords{
 	"free-waits": {
 		head:  headSlowCalls(" waited for the GPU"),
 		cause: culpritSentence("", " frees memory while the GPU is busy, and waits until the GPU has finished: "),
-		fix:   always("free after the step's synchronization, or in stream order (cudaFreeAsync); keep buffers that are needed again"),
+		fix:   always("free after the step's synchronization, or in stream order (cudaFreeAsync); keep buffers that are needed again" + emptyCache),
 	},
 	"memory-leak": {
 		head:  func(c *tick.Chain) string { return "GPU memory grows: " + whats(c) },
@@ -81,7 +84,7 @@ var cudaCauses = map[string]causeWords{
 	"kv-cache-pressure": {
 		head:  head("the cache on the GPU is full"),
 		cause: culpritSentence("", " runs out of memory repeatedly, and rebuilds what it evicted: "),
-		fix:   always("run fewer sequences at a time (vLLM: --max-num-seqs) or shorter ones (--max-model-len), give the cache more memory (--gpu-memory-utilization), or use a smaller cache type (--kv-cache-dtype fp8)"),
+		fix:   always("run fewer sequences at a time (vLLM: --max-num-seqs) or shorter ones (--max-model-len), or leave more memory outside the cache: lower --gpu-memory-utilization (SGLang: --mem-fraction-static)"),
 	},
 	"model-swap": {
 		head:  head("models take turns on the GPU"),
@@ -113,12 +116,12 @@ var cudaCauses = map[string]causeWords{
 	"cold-start": {
 		head:  headCold,
 		cause: culpritSentence("the first calls of ", " loaded code and initialized the GPU: "),
-		fix:   always("warm up before the first request; keep the process running; run nvidia-smi -pm 1; set CUDA_MODULE_LOADING=LAZY to load only used code, and keep CUDA_CACHE_PATH to reuse compiled code"),
+		fix:   always("send warm-up requests before real ones, and keep the process running; sudo nvidia-smi -pm 1 keeps the driver loaded; set CUDA_CACHE_PATH to a volume that survives restarts; if a warm-up is not possible, CUDA_MODULE_LOADING=EAGER loads all code at start"),
 	},
 	"graph-recapture": {
 		head:  head("graphs were captured again"),
 		cause: culpritSentence("", " captures and instantiates graphs while it runs: "),
-		fix:   always("capture all batch sizes at start and pad to them (vLLM: --cuda-graph-sizes; torch.compile: dynamic=True or mark_dynamic), or update the graph (cudaGraphExecUpdate)"),
+		fix:   always("capture all batch sizes at start and pad to them (vLLM: --cudagraph-capture-sizes or --cuda-graph-sizes; torch.compile: dynamic=True or mark_dynamic), or update the graph (cudaGraphExecUpdate)"),
 	},
 	"graph-warmup": {
 		head:  head("a graph was captured before a warm-up"),
@@ -144,7 +147,7 @@ var cudaCauses = map[string]causeWords{
 	"slow-client": {
 		head:  head("a client read more slowly than the server sent"),
 		cause: culpritSentence("responses of ", " ended later than their last token: "),
-		fix:   always("look at the client and its network (ss -ti shows the connection); a proxy that buffers responses (nginx: proxy_buffering on) keeps slow clients away from the server"),
+		fix:   always("look at the client and its network (ss -ti shows the connection); a slow client delays only its own responses"),
 	},
 	"frontend-slow": {
 		head: head("requests waited in the server before the engine had them"),
@@ -190,7 +193,7 @@ var cudaCauses = map[string]causeWords{
 	"graph-oom": {
 		head:  head("out of GPU memory during a capture"),
 		cause: culpritSentence("", " ran out of memory while it captured a graph: "),
-		fix:   always("capture at start, before caches take the memory; leave memory for graphs (vLLM: --gpu-memory-utilization), or capture fewer sizes"),
+		fix:   always("capture at start, before caches take the memory; leave memory for graphs (lower vLLM's --gpu-memory-utilization or SGLang's --mem-fraction-static), or capture fewer sizes"),
 	},
 	"cuda-after-fork": {
 		head: head("CUDA in a forked child"),

@@ -8,6 +8,9 @@ import (
 	"ingero/internal/tick"
 )
 
+// limitOthers is the advice for a machine short of memory.
+const limitOthers = "limit other programs (memory.high; a memory.max below their present use kills them), or protect the job's memory (memory.low)"
+
 // hostCauses are the words for host causes other than a taken CPU.
 var hostCauses = map[string]causeWords{
 	"burst-of-programs": {
@@ -76,7 +79,7 @@ var hostCauses = map[string]causeWords{
 			return "pages of " + v.name + " had been swapped out, and it waited until they were read back: " + culprits(c)
 		},
 		fix: func(_ *tick.Chain, v *victim) string {
-			return "add memory, or limit other programs (memory.max); set memory.swap.max=0 to keep " + v.name + " out of swap"
+			return "add memory, " + limitOthers + "; if " + v.name + " fits into RAM, set memory.swap.max=0 before its next start"
 		},
 	},
 	"memory-limit": {
@@ -94,7 +97,7 @@ var hostCauses = map[string]causeWords{
 			return v.name + " had to reclaim pages when it allocated memory: " + orWords(culprits(c), "the machine has no free memory")
 		},
 		fix: func(*tick.Chain, *victim) string {
-			return "limit other programs (memory.max), or protect the job's memory (memory.low); raise vm.min_free_kbytes"
+			return limitOthers + "; sudo sysctl vm.watermark_scale_factor=50 (default 10) makes the kernel reclaim earlier"
 		},
 	},
 	"oom-kill": {
@@ -103,7 +106,7 @@ var hostCauses = map[string]causeWords{
 			return "the OOM killer killed a process of " + v.name + ": " + culprits(c)
 		},
 		fix: func(c *tick.Chain, _ *victim) string {
-			more := "add memory, limit other programs (memory.max)"
+			more := "add memory, " + limitOthers
 			if slices.ContainsFunc(c.Culprits, func(x tick.Culprit) bool { return strings.HasPrefix(x.What, "memory limit") }) {
 				more = "raise the memory limit"
 			}

@@ -320,18 +320,44 @@ func TestFixTaken(t *testing.T) {
 		cpus     int
 		want     string
 	}{
-		"one":        {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{0}}}, 16, "taskset -apc 1-15 8821, or"},
-		"in between": {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{2, 3}}}, 8, "taskset -apc 0-1,4-7 8821, or"},
-		"everywhere": {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{0, 1}}}, 2, "renice -n 19 -p $(ls /proc/8821/task), or"},
-		"not known":  {[]tick.Culprit{{Thread: thread("hog", 8821, 8821)}}, 2, "renice -n 19 -p $(ls /proc/8821/task), or"},
-		"many":       {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{0, 1, 2, 3, 4, 5, 6, 7}}}, 64, "renice -n 19 -p $(ls /proc/8821/task), or"},
+		"one":        {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{0}}}, 16, "sudo taskset -apc 1-15 8821, or"},
+		"in between": {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{2, 3}}}, 8, "sudo taskset -apc 0-1,4-7 8821, or"},
+		"everywhere": {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{0, 1}}}, 2, "sudo renice -n 19 -p $(ls /proc/8821/task), or"},
+		"not known":  {[]tick.Culprit{{Thread: thread("hog", 8821, 8821)}}, 2, "sudo renice -n 19 -p $(ls /proc/8821/task), or"},
+		"many":       {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{0, 1, 2, 3, 4, 5, 6, 7}}}, 64, "sudo renice -n 19 -p $(ls /proc/8821/task), or"},
 		"kernel":     {[]tick.Culprit{{Thread: events.Thread{PID: 9, TID: 9, Parent: 2}, CPUs: []uint16{0}}}, 2, "give train its own CPUs (cpuset), and keep"},
 		"a crowd": {[]tick.Culprit{{Thread: thread("go", 5, 5)}, {Thread: thread("node", 6, 6)}, {Thread: thread("rsync", 7, 7)}}, 4,
 			"give train its own CPUs (cpuset): too many programs"},
-		"two threads": {[]tick.Culprit{{Thread: thread("hog", 5, 6), CPUs: []uint16{0}}, {Thread: thread("hog", 5, 7), CPUs: []uint16{1}}}, 4, "taskset -apc 2-3 5, or"},
+		"two threads": {[]tick.Culprit{{Thread: thread("hog", 5, 6), CPUs: []uint16{0}}, {Thread: thread("hog", 5, 7), CPUs: []uint16{1}}}, 4, "sudo taskset -apc 2-3 5, or"},
 	} {
 		c := chainOfRule("cpu-taken", streamSyn, tt.culprits...)
 		if got := fixTaken(&c, &victim{name: "train", cpus: tt.cpus}); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s: %q, want %q...", name, got, tt.want)
+		}
+	}
+}
+
+// The CPUs of other ranks are not offered, and no nice value that has no effect.
+func TestFixTakenNextToRanksAndInCgroups(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ranks          uint32
+		cpus           int
+		culprit, group string
+		want           string
+	}{
+		"one rank":             {1, 4, "", "", "sudo taskset -apc 1-3 8821, or"},
+		"ranks":                {2, 4, "", "", "sudo taskset -apc LIST 8821 (LIST: CPUs that no rank uses), or"},
+		"the same cgroup":      {1, 1, "/a/b", "/a/b", "sudo renice -n 19"},
+		"services of a slice":  {1, 1, "/system.slice/cron.service", "/system.slice/train.service", "sudo systemctl set-property --runtime cron.service CPUWeight=1, or"},
+		"an escaped name":      {1, 1, `/system.slice/a\x2db.service`, "/system.slice/train.service", `--runtime 'a\x2db.service' CPUWeight=1`},
+		"below a session":      {1, 1, "/user.slice/user-1.slice/session-2.scope/x", "/user.slice/user-1.slice/session-3.scope", "sudo systemctl set-property --runtime session-2.scope CPUWeight=1, or"},
+		"slices":               {1, 1, "/system.slice/cron.service", "/user.slice/user-1.slice/session-3.scope", "give train its own CPUs"},
+		"units of a user":      {1, 1, "/user.slice/user@1.service/a.service", "/user.slice/user@1.service/b.service", "give train its own CPUs"},
+		"a cgroup of a person": {1, 1, "/lab/hog", "/lab/train", "give train its own CPUs"},
+	} {
+		c := chainOfRule("cpu-taken", streamSyn, tick.Culprit{Thread: thread("hog", 8821, 8821), CPUs: []uint16{0}, Cgroup: tt.culprit})
+		v := &victim{name: "train", cpus: tt.cpus, cgroup: tt.group, where: tick.Where{LocalSize: tick.Numbered(tt.ranks)}}
+		if got := fixTaken(&c, v); !strings.HasPrefix(got, tt.want) {
 			t.Errorf("%s: %q, want %q...", name, got, tt.want)
 		}
 	}

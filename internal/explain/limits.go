@@ -52,11 +52,14 @@ type manager struct {
 	alone             string // how to give the job exclusive CPUs
 }
 
+// slurmCPUs names both commands: since Slurm 22.05, srun does not inherit the number from sbatch.
+const slurmCPUs = "ask for more CPUs when the job is submitted: sbatch --cpus-per-task=N, and srun --cpus-per-task=N in the script"
+
 // managers are searched in order; the last one always matches.
 var managers = []manager{
 	{"Kubernetes", func(g *limited) bool { return g.PodUID != "" || g.victim.where.PodUID != "" || g.in("kubepods") },
-		"raise or remove resources.limits.cpu of POD: requests keep its share without throttling",
-		"raise resources.limits.memory of POD",
+		"raise resources.limits.cpu of POD in its Deployment or Job",
+		"raise resources.limits.memory of POD in its Deployment or Job",
 		"ask for whole CPUs (requests equal to limits, CPU manager policy static)",
 		"whole CPUs (requests equal to limits) and the kubelet's CPU manager policy static"},
 	{"Docker", func(g *limited) bool {
@@ -68,18 +71,18 @@ var managers = []manager{
 		"raise the container's quota: podman update --cpus N ID", "raise the container's limit: podman update --memory N ID", "podman update --cpuset-cpus LIST ID",
 		"podman update --cpuset-cpus LIST ID, and other CPUs for the other containers"},
 	{"Slurm", func(g *limited) bool { return g.Job != "" || g.in("slurm") },
-		"ask for more CPUs when the job is submitted: sbatch --cpus-per-task=N", "ask for more memory when the job is submitted: sbatch --mem=N", "ask for more CPUs when the job is submitted: sbatch --cpus-per-task=N",
-		"sbatch --exclusive, or --cpus-per-task=N with TaskPlugin=task/affinity"},
+		slurmCPUs, "ask for more memory when the job is submitted: sbatch --mem=N", slurmCPUs,
+		"sbatch --exclusive, or --cpus-per-task=N of sbatch and srun with TaskPlugin=task/affinity"},
 	{"systemd, of a user", func(g *limited) bool {
 		return !g.bare() && g.in("/user@") && g.unit() != "" && !strings.HasPrefix(g.unit(), "user@")
 	},
-		"raise the quota: systemctl --user set-property UNIT CPUQuota=N%", "raise the limit: systemctl --user set-property UNIT MemoryMax=N", "systemctl --user set-property UNIT AllowedCPUs=LIST",
-		"systemctl set-property system.slice AllowedCPUs=LIST keeps services off the other CPUs"},
+		"raise the quota: systemctl --user set-property --runtime UNIT CPUQuota=N%", "raise the limit: systemctl --user set-property --runtime UNIT MemoryMax=N", "systemctl --user set-property --runtime UNIT AllowedCPUs=LIST",
+		"sudo systemctl set-property --runtime system.slice AllowedCPUs=LIST keeps services off the other CPUs"},
 	{"systemd", func(g *limited) bool { return !g.bare() && g.unit() != "" },
-		"raise the quota: systemctl set-property UNIT CPUQuota=N% (CPUQuota= removes it)", "raise the limit: systemctl set-property UNIT MemoryMax=N MemoryHigh=N", "systemctl set-property UNIT AllowedCPUs=LIST",
-		"systemctl set-property system.slice AllowedCPUs=LIST keeps services off the other CPUs, likewise user.slice"},
+		"raise the quota: sudo systemctl set-property --runtime UNIT CPUQuota=N% (CPUQuota= removes it)", "raise the limit: sudo systemctl set-property --runtime UNIT MemoryMax=N MemoryHigh=N", "sudo systemctl set-property --runtime UNIT AllowedCPUs=LIST",
+		"sudo systemctl set-property --runtime system.slice AllowedCPUs=LIST keeps services off the other CPUs, likewise user.slice"},
 	{"a file", func(g *limited) bool { return g.File != "" },
-		"raise the quota: echo FREE > FILE", "raise the limit: echo N > FILE", "echo LIST > FILE",
+		"raise the quota: echo FREE | sudo tee FILE", "raise the limit: echo N | sudo tee FILE", "echo LIST | sudo tee FILE",
 		"cpuset"},
 	{"not known", func(*limited) bool { return true },
 		"raise the CPU quota of its cgroup: cpu.max (version 1: cpu.cfs_quota_us)", "raise the memory limit of its cgroup: memory.max (version 1: memory.limit_in_bytes)", "restore cpuset.cpus of its cgroup",
@@ -132,7 +135,7 @@ func (g *limited) fill(s string) string {
 			pod = "container " + n + " of " + pod
 		}
 	}
-	return strings.NewReplacer("UNIT", g.unit(), "ID", orWords(id[:min(12, len(id))], "CONTAINER"), "POD", pod, "FILE", g.File,
+	return strings.NewReplacer("UNIT", quoted(g.unit()), "ID", orWords(id[:min(12, len(id))], "CONTAINER"), "POD", pod, "FILE", g.File,
 		"FREE", orWords(free[path.Base(g.File)], "max")).Replace(s)
 }
 
@@ -156,7 +159,7 @@ func fixCPUs(c *tick.Chain, v *victim) string {
 	g := limitOf(c, v)
 	fix := g.fix(cpusFix)
 	if g.Kind() != tick.LimitCPUs { // its affinity may have been set
-		fix = "taskset -acp LIST " + strconv.FormatUint(uint64(c.PID), 10) + ", or " + fix
+		fix = "sudo taskset -acp LIST " + strconv.FormatUint(uint64(c.PID), 10) + ", or " + fix
 	}
 	return fix
 }

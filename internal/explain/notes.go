@@ -53,12 +53,12 @@ var dropWords = map[string]string{
 	"faults-over":             "GPU faults dropped: a recording keeps the first 100,000",
 	"faults-lost":             "GPU faults reported by the driver could not be recorded",
 	"faults-unread":           "kernel log lines begin like GPU faults but could not be parsed: please report them",
-	"waker-quota":             "threads that ended long waits have no account: limit of 64 per process. What these threads did meanwhile is unknown",
-	"waker-deep-quota":        "threads further up a chain of waits have no account: limit of 64 per process",
-	"waker-no-room":           "threads that ended long waits have no account: thread table full (--max-threads)",
+	"waker-quota":             "threads that ended long waits not followed: limit of 64 per process. What these threads did meanwhile is unknown",
+	"waker-deep-quota":        "threads further up a chain of waits not followed: limit of 64 per process",
+	"waker-no-room":           "threads that ended long waits not followed: thread table full (--max-threads)",
 	"waker-too-far":           "waits not followed to their root: more than four threads in the chain",
-	"waker-kernel-thread":     "long waits ended by kernel threads, which have no account",
-	"waker-agent":             "long waits ended by ingero itself, which has no account",
+	"waker-kernel-thread":     "long waits ended by kernel threads, which ingero does not follow",
+	"waker-agent":             "long waits ended by ingero itself, which it does not follow",
 	"culprit-no-room":         "waits with an unnamed CPU user: more than 16 programs, or threads of the job, used the CPU",
 	"culprit-overwritten":     "waits for a CPU partly unnamed: the CPU switched threads more than 256 times in each",
 
@@ -83,7 +83,7 @@ var dropWords = map[string]string{
 	"label-full":             "messages with labels refused: too many at once",
 	"label-socket":           "messages with labels could not be read",
 	"holder-not-read":        "waits for Python's lock without the thread that held it: the memory of the process was not readable in time",
-	"programs-not-read":      "requests for the command line and rank of a process refused, some made again: too many at once, or address spaces stay locked",
+	"programs-not-read":      "command lines and ranks of processes not read, or read late: too many new processes at once, or their memory was locked",
 }
 
 // DropWords explains the reason of a drop, after a count.
