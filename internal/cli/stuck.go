@@ -23,7 +23,7 @@ func stuckCommand(e *Env) *cobra.Command {
 for a CPU that another process uses, or wait for a lock, a file, a socket or a disk. It
 requires a running trace (sudo ingero trace) and shows the state that the trace published
 in the last second. stuck looks up file paths and the users of CPUs itself, as far as your
-privileges allow.
+privileges allow. A trace sees only calls that begin while it runs.
 
 If ranks of an NCCL communicator wait in a collective that another rank has not entered,
 stuck names the missing rank and what it does instead, or how it ended. stuck covers the
@@ -66,7 +66,7 @@ func (e *Env) findStuckCalls(now time.Time, least time.Duration, pids []uint) (*
 	case err != nil:
 		return nil, err
 	case !st.Running:
-		return nil, &problem{What: "no trace is running, so ingero cannot tell which calls are open", Do: "start a trace and run stuck again: sudo ingero trace"}
+		return nil, &problem{What: "no trace is running, so ingero cannot tell which calls are open", Do: "py-spy dump --pid PID shows where a Python program hangs now; for the next hang, start a trace before the job: sudo ingero trace"}
 	case st.Trace.Updated.IsZero():
 		return nil, &problem{What: "cannot read the trace's state", Do: "the trace is starting, or runs in a container: retry, or run as root"}
 	}
