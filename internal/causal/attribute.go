@@ -179,7 +179,7 @@ func parts(to []Part, s *ledger.Step, k *relations) []Part {
 			Victim: s.PID, NS: w.NS, State: w.State, Reason: w.Reason, Flags: w.Flags, Who: w.Who, Call: w.Call,
 			Dev: w.Dev, CPU: w.CPU, Op: w.Op, Critical: w.Critical, Root: w.Reason, First: w.First, Last: w.Last, Stack: w.Stack,
 		}
-		if w.State == events.WaitBlocked && w.Who.TID != 0 && forAnother(w.Reason) && w.Waker.Total() > 0 {
+		if w.State == events.WaitBlocked && w.Who.TID != 0 && (forAnother(w.Reason) || servedBy(w.Reason, w.Flags, &w.Who)) && w.Waker.Total() > 0 {
 			if p.Waker = w.Who; w.Waker.Root.TID != 0 && w.Reason != events.ReasonGIL { // the holder of the GIL is to blame whatever it waits for
 				p.Who, p.Through = w.Waker.Root, w.Waker.Through
 			}
@@ -207,6 +207,16 @@ func forAnother(r events.Reason) bool {
 	switch r {
 	case events.ReasonLock, events.ReasonGIL, events.ReasonPipe, events.ReasonSocket, events.ReasonPoll, events.ReasonChild:
 		return true
+	}
+	return false
+}
+
+// servedBy reports whether a thread that blocks for reason r, for no file, lock or peer, waits until a thread of
+// a program acts: it changes the memory map, or serves a page fault or a queue.
+func servedBy(r events.Reason, flags events.WaitFlags, who *events.Thread) bool {
+	switch r {
+	case events.ReasonMemory, events.ReasonOther, events.ReasonFault:
+		return flags&events.WaitIO == 0 && who.TID != 0 && who.Parent != kthreadd
 	}
 	return false
 }

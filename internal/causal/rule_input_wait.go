@@ -22,29 +22,61 @@ var inputWait = Rule{
 				return baselinePace
 			case p.crowdedWorker():
 				return baselineMeeting
+			case acts(p.awaits().group):
+				return baselineHandOver
 			}
 			return baselineLittle
 		},
 		Key: func(p *Part) Key {
 			switch {
 			case p.sleeps():
-				return Key{ID: p.Via.PID, Reason: p.asleep()}
+				return Key{ID: p.Via.PID, Reason: p.asleep(), Did: p.awaits().did}
 			case p.crowdedWorker():
 				return Key{ID: p.Who.PID, Did: tick.ActivityCrowd}
 			}
-			return Key{ID: p.Who.PID}
+			return Key{ID: p.Who.PID, Did: p.awaits().did}
 		},
 		Blame: func(p *Part) (group, what string) {
+			a := p.awaits()
 			switch {
-			case p.sleeps():
-				return "input", "slept while the job waited for its input"
 			case p.State != events.WaitBlocked:
-				return "input", "prepared input on the CPU that another worker needed"
+				return inputGroup, "prepared input on the CPU that another worker needed"
+			case p.sleeps():
+				return a.group, "slept while the job waited " + a.what
+			case a.group != inputGroup:
+				return a.group, "was busy while the job waited " + a.what
 			}
-			return "input", "prepared input while the job waited"
+			return inputGroup, "prepared input while the job waited"
 		},
 		Started: true,
 	},
+}
+
+// awaited is what a victim waited for.
+type awaited struct {
+	did         tick.Activity // of a key: 0 for input
+	group, what string
+}
+
+// The groups of waits, by what the victim waited for.
+const (
+	inputGroup  = "input"
+	memoryGroup = "memory"
+	callGroup   = "call"
+)
+
+// acts reports whether a group is of waits that only a thread of this machine can end, and no request.
+func acts(group string) bool { return group == memoryGroup || group == callGroup }
+
+// awaits returns what the victim waited for.
+func (p *Part) awaits() awaited {
+	switch p.Root {
+	case events.ReasonMemory, events.ReasonFault:
+		return awaited{tick.ActivityPage, memoryGroup, tick.ForMemory}
+	case events.ReasonOther:
+		return awaited{tick.ActivityCompute, callGroup, tick.ForCall}
+	}
+	return awaited{tick.ActivityUnknown, inputGroup, "for its input"}
 }
 
 // makesInput reports whether a thread with relation w makes the victim's input: a worker, or a rank
@@ -70,7 +102,7 @@ func (p *Part) asleep() events.Reason {
 }
 
 // isInputWait reports whether the victim waited for data: at a pipe or socket, or for a thread of
-// its process that waits there for another process.
+// its process that waits there for another process; or until a thread acted in another way: see servedBy.
 func (p *Part) isInputWait() bool {
 	switch p.Root {
 	case events.ReasonPipe, events.ReasonSocket, events.ReasonPoll:
@@ -78,5 +110,6 @@ func (p *Part) isInputWait() bool {
 	case events.ReasonLock:
 		return p.Waker.PID == p.Victim
 	}
-	return false
+	end := p.end()
+	return servedBy(p.Root, p.Flags, &end)
 }

@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -25,18 +26,23 @@ var lockWait = Rule{
 		},
 		Key: func(p *Part) Key {
 			if p.Via.TID != 0 {
-				return Key{ID: p.Via.TID, Reason: p.Reason, Did: p.receives()}
+				return Key{ID: p.Via.TID, Reason: p.Reason, Did: cmp.Or(p.receives(), p.awaits().did)}
 			}
-			return Key{ID: p.Who.TID}
+			return Key{ID: p.Who.TID, Did: p.awaits().did}
 		},
 		Blame: func(p *Part) (group, what string) {
+			if group = "lock"; p.awaits().group != inputGroup {
+				group = p.awaits().group
+			}
 			switch {
 			case p.receives() != tick.ActivityUnknown:
 				return receiver, blockedItself(p.Reason)
 			case p.Via.TID != 0:
-				return "lock", blockedItself(p.Reason)
+				return group, blockedItself(p.Reason)
+			case group != "lock":
+				return group, "was busy while the job waited " + p.awaits().what
 			}
-			return "lock", "held a lock, or had not finished"
+			return group, "held a lock, or had not finished"
 		},
 		Started: true,
 		Word:    "locks",
@@ -72,9 +78,9 @@ func (w *Window) noPeer() (out []Finding) {
 const receiver = "receiver"
 
 // receives returns what the thread of the victim that it waited for did, if it may receive requests. The
-// holder of the GIL is to blame whatever it waits for.
+// holder of the GIL, or of the memory map, is to blame whatever it waits for.
 func (p *Part) receives() tick.Activity {
-	if p.Via.PID == p.Victim && p.Root != events.ReasonGIL && (p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll) {
+	if p.Via.PID == p.Victim && p.Root != events.ReasonGIL && p.awaits().group == inputGroup && (p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll) {
 		return tick.ActivityPeer
 	}
 	return tick.ActivityUnknown

@@ -33,14 +33,19 @@ var peerSlow = Rule{
 		Started: true,
 		Key: func(p *Part) Key {
 			if p.isPeerWait() {
-				return Key{ID: p.end().PID, Reason: p.asleep()}
+				return Key{ID: p.end().PID, Reason: p.asleep(), Did: p.awaits().did}
 			}
 			return Key{ID: p.Via.TID, Reason: p.Reason}
 		},
 		Blame: func(p *Part) (group, what string) {
+			a := p.awaits()
 			switch {
 			case !p.isPeerWait():
 				return "peer", tick.APeer
+			case a.group != inputGroup && p.sleeps():
+				return a.group, "slept while the job waited " + a.what
+			case a.group != inputGroup:
+				return a.group, "the job waited " + a.what
 			case p.sleeps():
 				return "peer", "slept while the job waited for it"
 			}
@@ -50,6 +55,9 @@ var peerSlow = Rule{
 	},
 	// A server waits for requests; that is no loss.
 	Find: claimed(func(w *Window, x *Finding) bool {
+		if acts(x.Group) {
+			return true
+		}
 		peer, ok := w.peerOf(x)
 		x.allow(w.sure(x))
 		for i := range x.Culprits {

@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -42,6 +43,7 @@ func TestMatch(t *testing.T) {
 	crowded := tick.WakerShare{Times: waker.Times, By: other}
 	idle := tick.WakerShare{Times: tick.Times{Blocked: uint64(4 * ms)}, Reason: events.ReasonSleep}
 	atPoll := tick.WakerShare{Times: idle.Times, Reason: events.ReasonPoll}
+	sleepy := tick.WakerShare{Times: tick.Times{Blocked: uint64(40 * ms)}, Reason: events.ReasonSleep}
 	for _, tt := range []struct {
 		name string
 		w    ledger.Wait
@@ -75,12 +77,19 @@ func TestMatch(t *testing.T) {
 		{"a worker that a stranger keeps from a CPU", ledger.Wait{State: blocked, Reason: events.ReasonPipe, Who: worker, Waker: waker}, "cpu-taken stress-ng"},
 		{"a worker that reads", ledger.Wait{State: blocked, Reason: events.ReasonPipe, Who: worker, Waker: onDisk}, "disk-wait loader"},
 		{"a worker of which nothing is known", ledger.Wait{State: blocked, Reason: events.ReasonPipe, Who: worker}, ""},
+		{"a thread that changes the memory map", ledger.Wait{State: blocked, Reason: events.ReasonMemory, Who: helper, Waker: busy}, "lock-wait helper"},
+		{"a thread in whose change of the memory map it had a page fault", ledger.Wait{State: blocked, Reason: events.ReasonFault, Who: helper, Waker: busy}, "lock-wait helper"},
+		{"a worker that takes messages", ledger.Wait{State: blocked, Reason: events.ReasonOther, Who: worker, Waker: busy}, "input-wait loader"},
+		{"a process that serves page faults", ledger.Wait{State: blocked, Reason: events.ReasonFault, Who: stress, Waker: busy}, "peer-slow stress-ng"},
+		{"and sleeps for long", ledger.Wait{NS: 40 * ms, State: blocked, Reason: events.ReasonFault, Who: stress, Waker: sleepy}, "peer-slow stress-ng"},
+		{"the kernel, in a page fault", ledger.Wait{State: blocked, Reason: events.ReasonFault, Who: kwork, Waker: busy}, ""},
+		{"a page from a disk that another read", ledger.Wait{State: blocked, Reason: events.ReasonFault, Flags: events.WaitIO, Who: stress, Waker: busy}, "disk-wait disk"},
 		{"a sleep that another ended", ledger.Wait{State: blocked, Reason: events.ReasonSleep, Who: helper, Waker: waker}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.w.NS = 4 * ms
+			tt.w.NS = cmp.Or(tt.w.NS, 4*ms)
 			e := New(1)
-			steps := with(1000, 5, 4*ms, tt.w)
+			steps := with(1000*int(4*ms)/int(tt.w.NS), 5, tt.w.NS, tt.w) // 0.8 s in all
 			if tt.w.Who == helper && tt.w.State == events.WaitRunnable {
 				steps = with(400, 2, 4*ms, tt.w) // a job's own threads may take a little of its time
 			}
@@ -106,6 +115,21 @@ func TestMatch(t *testing.T) {
 				t.Errorf("%s, lost %v of 0.8 s", got[0].Severity, got[0].Lost)
 			}
 		})
+	}
+}
+
+// A job that hands work over in each step by changing its memory map, by page faults or by a queue is healthy.
+func TestActsInEachStep(t *testing.T) {
+	for _, reason := range []events.Reason{events.ReasonMemory, events.ReasonFault, events.ReasonOther} {
+		for _, who := range []events.Thread{helper, {PID: 40, TID: 40, Parent: 7}, stress} {
+			e := New(1)
+			busy := tick.WakerShare{Times: tick.Times{OnCPU: uint64(4 * ms)}}
+			e.Add(with(1000, 1, 4*ms, ledger.Wait{NS: 4 * ms, State: events.WaitBlocked, Reason: reason, Who: who, Waker: busy}))
+			if got := chainsOf(e, start+20*s1); len(got) != 0 {
+				show(t, got)
+				t.Errorf("%s, by %d: want silence", reason, who.PID)
+			}
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ var toolCall = Rule{
 		Started: true,
 	},
 	Find: joinFinds((*Window).Claimed, takeOver([]string{peerSlow.Name}, func(w *Window, x *Finding) bool {
-		return x.Slow > 0 && 2*x.lostTo(isRank) < x.Lost && x.Lost/int64(x.Slow) >= aCall && w.shareWith(x.PID, peerSlow.Name) < 0.3
+		return !acts(x.Group) && x.Slow > 0 && 2*x.lostTo(isRank) < x.Lost && x.Lost/int64(x.Slow) >= aCall && w.shareWith(x.PID, peerSlow.Name) < 0.3
 	})),
 }
 

@@ -55,6 +55,8 @@ func TestAdviceFollowsFromTheRoot(t *testing.T) {
 		{"a worker decodes", "input-wait", []tick.Culprit{worker(tick.ActivityCompute, 9)}, []string{"num_workers", "prefetch_factor", "decode"}, []string{"renice", "taskset", "disk"}},
 		{"workers decode on all CPUs that they have", "input-wait", []tick.Culprit{worker(tick.ActivityCompute, 5), worker(tick.ActivityCrowd, 5)}, []string{"more workers do not help"}, []string{"num_workers", "renice", "taskset"}},
 		{"a worker sleeps", "input-wait", []tick.Culprit{worker(tick.ActivitySleep, 9)}, []string{"sleep"}, []string{"decode"}},
+		{"a worker takes messages from a queue", "input-wait", []tick.Culprit{{Thread: thread("indexer", 41, 41), What: "was busy while the job waited " + tick.ForCall}}, []string{"make indexer faster"}, []string{"num_workers"}},
+		{"a process serves page faults", "peer-slow", []tick.Culprit{{Thread: thread("slowfs", 41, 41), What: "slept while the job waited " + tick.ForMemory}}, []string{"make slowfs faster", "read mapped files ahead"}, []string{"service"}},
 		{"a worker reads a disk", "disk-wait", []tick.Culprit{disk(tick.RelationWorker, tick.ActivityRead, 9)}, []string{"WebDataset", "page cache", "num_workers"}, []string{"checkpoint", "more memory"}},
 		{"torch.save with fsync", "disk-wait", []tick.Culprit{disk(tick.RelationSelf, tick.ActivityWrite, 9), disk(tick.RelationSelf, tick.ActivityPage, 1)}, []string{"checkpoints less often", "async_save", "another disk"}, []string{"more memory", "num_workers"}},
 		{"checkpoints, and reads beside them", "disk-wait", []tick.Culprit{disk(tick.RelationSelf, tick.ActivityWrite, 6), disk(tick.RelationWorker, tick.ActivityRead, 4)}, []string{"checkpoints less often", "; and pack small files"}, nil},

@@ -93,7 +93,7 @@ var causes = map[string]causeWords{
 	"lock-wait": {
 		head:  func(c *tick.Chain) string { return "waited for a lock or thread: " + culpritNames(c) },
 		cause: func(c *tick.Chain, v *victim) string { return v.name + " waited for " + culprits(c) },
-		fix:   fixRoot,
+		fix:   fixWait,
 	},
 	"driver-slow": {
 		head: func(c *tick.Chain) string { return "the GPU driver was slow" },

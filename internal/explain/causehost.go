@@ -58,11 +58,11 @@ var hostCauses = map[string]causeWords{
 		},
 	},
 	"input-wait": {
-		head: func(c *tick.Chain) string { return "waited for input from " + culpritNames(c) },
+		head: func(c *tick.Chain) string { return waitedFor(c, "waited for input from ") + culpritNames(c) },
 		cause: func(c *tick.Chain, v *victim) string {
-			return v.name + " waited for its input: " + culprits(c)
+			return v.name + " " + waitedFor(c, "waited for its input: ") + culprits(c)
 		},
-		fix: fixRoot,
+		fix: fixWait,
 	},
 	"agent-burst": {
 		head: func(*tick.Chain) string { return "bursts of work" },
@@ -117,11 +117,11 @@ var hostCauses = map[string]causeWords{
 		head: func(c *tick.Chain) string { return "waited for " + peers(c) },
 		cause: func(c *tick.Chain, v *victim) string {
 			if byProcess(c) {
-				return v.name + " waited for data from another process: " + culprits(c)
+				return v.name + " " + waitedFor(c, "waited for data from another process: ") + culprits(c)
 			}
 			return v.name + " waited for a reply from " + peers(c)
 		},
-		fix: fixRoot,
+		fix: fixWait,
 	},
 	"tcp-loss": {
 		head: func(*tick.Chain) string { return "packets were lost" },
@@ -157,4 +157,28 @@ var hostCauses = map[string]causeWords{
 // byChild reports whether a job waited for the end of a program that it started.
 func byChild(c *tick.Chain) bool {
 	return slices.ContainsFunc(c.Culprits, func(x tick.Culprit) bool { return strings.HasPrefix(x.What, tick.ChildEnd) })
+}
+
+// ended reports whether the job waited in a way that ends the What of a culprit.
+func ended(c *tick.Chain, way string) bool {
+	return slices.ContainsFunc(c.Culprits, func(x tick.Culprit) bool { return strings.HasSuffix(x.What, way) })
+}
+
+// waitedFor returns words for a wait for data; other words if the job waited for another reason.
+func waitedFor(c *tick.Chain, data string) string {
+	if ended(c, tick.ForMemory) || ended(c, tick.ForCall) {
+		return "waited for "
+	}
+	return data
+}
+
+// fixWait returns the advice for a wait for another thread or process.
+func fixWait(c *tick.Chain, v *victim) string {
+	switch {
+	case ended(c, tick.ForMemory):
+		return "read mapped files ahead in another thread; change the memory map (mmap, munmap, mprotect, madvise) less often; or make " + culpritNames(c) + " faster"
+	case ended(c, tick.ForCall):
+		return "make " + culpritNames(c) + " faster, or let another thread wait for it"
+	}
+	return fixRoot(c, v)
 }

@@ -12,6 +12,9 @@ const (
 	idleTicks    = 60      // after which a silent thread or an ended process is dropped
 )
 
+// kthreadd is the parent of all kernel threads.
+const kthreadd = 2
+
 // Ledger keeps the accounts. It is not safe for concurrent use.
 type Ledger struct {
 	agent   uint32

@@ -161,6 +161,10 @@ func hostTook(w *events.Wait) bool {
 	switch w.Reason {
 	case events.ReasonDisk, events.ReasonGPU, events.ReasonDevice, events.ReasonLock, events.ReasonGIL, events.ReasonStopped:
 		return true
+	case events.ReasonMemory, events.ReasonFault, events.ReasonOther: // until a thread of a program has acted
+		if w.Who.TID != 0 && w.Who.Parent != kthreadd {
+			return true
+		}
 	}
 	return w.Flags&events.WaitIO != 0
 }

@@ -16,6 +16,7 @@ const (
 var forAnother = [Reasons]bool{
 	events.ReasonLock: true, events.ReasonGIL: true, events.ReasonPipe: true,
 	events.ReasonSocket: true, events.ReasonPoll: true, events.ReasonChild: true,
+	events.ReasonMemory: true, events.ReasonOther: true,
 }
 
 // path is the explanation of one wait: what the threads behind it did.

@@ -225,7 +225,6 @@ func smallest(list []Wait, match func(*Wait) bool) int {
 // sibling reports whether o has the same kind and both processes have the same parent. Init and the
 // kernel do not count: they start too many processes.
 func (w *Wait) sibling(o *Wait) bool {
-	const kthreadd = 2
 	x, y := *w, *o
 	x.orphan()
 	y.orphan()

@@ -184,6 +184,13 @@ const (
 	PeerAt = "peer "
 )
 
+// ForMemory ends the value of What if the job waited in a page fault or for its memory map, and ForCall if in a
+// system call of another kind.
+const (
+	ForMemory = "in a page fault, or to change its memory map"
+	ForCall   = "in a system call until it acted"
+)
+
 // ChildEnd begins the value of What if the job waited for the end of a program that it started.
 const ChildEnd = "the job waited for its end"
 

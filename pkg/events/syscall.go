@@ -122,6 +122,9 @@ var Syscalls = []SyscallRow{
 	{"ptrace", 101, 117, false, ReasonStopped},
 	{"membarrier", 324, 283, false, ReasonOther},
 	{"getrandom", 318, 278, false, ReasonOther},
+	{"msgsnd", 69, 189, false, ReasonOther},
+	{"mq_timedsend", 242, 182, false, ReasonOther},
+	{"io_pgetevents", 333, 292, false, ReasonDisk},
 }
 
 // SyscallOf returns the system call with a number on this architecture. A negative number is none.
