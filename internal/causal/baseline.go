@@ -100,7 +100,7 @@ func (e *Engine) baselines(steps []step) map[baselineKey]waitBaseline {
 }
 
 // baseline finds the baseline of waits: the low quantile of the steps, or the lower level if the
-// steps have two levels.
+// steps have two levels and all parts of the window have such waits.
 func (e *Engine) baseline(steps []step, key baselineKey) (u waitBaseline) {
 	switch key.how {
 	case baselinePace:
@@ -126,14 +126,14 @@ func (e *Engine) baseline(steps []step, key baselineKey) (u waitBaseline) {
 		return usual
 	}
 	u.mixed = key.how == baselineHandOver && e.mixed(steps[0].kind>>8, key)
-	usual := int64(0)
-	if key.how == baselineHabit { // before thin and quantile lose the time order
+	usual, often := int64(0), throughout(all) // before thin and quantile lose the time order
+	if key.how == baselineHabit {
 		usual = e.habit(all, steps)
 	}
 	if u.known {
 		u.ns = quantile(thin(all), baselineQuantile)
 	}
-	if lower, ok := levels(some); ok {
+	if lower, ok := levels(some); ok && often {
 		u.ns, u.known = max(u.ns, lower), true
 	} else {
 		u.ns = max(u.ns, usual)
@@ -169,24 +169,16 @@ const otherKind = 1.2
 // throughout the window, vary little, are shorter than a step, and take a small share of the time.
 // It returns 0 for other waits. all has one value per step, in time order.
 func (e *Engine) habit(all []weighted, steps []step) int64 {
-	if len(all) < habitStretches*leastBin {
+	if len(all) < habitStretches*leastBin || !throughout(all) {
 		return 0
 	}
 	var some []weighted
-	for i := range habitStretches {
-		before := len(some)
-		for _, x := range all[i*len(all)/habitStretches : (i+1)*len(all)/habitStretches] {
-			if x.v >= leastSlow {
-				some = append(some, x)
-			}
-		}
-		if len(some) == before {
-			return 0
-		}
-	}
 	var times float64
-	for i := range some {
-		times += some[i].w
+	for _, x := range all {
+		if x.v >= leastSlow {
+			some = append(some, x)
+			times += x.w
+		}
 	}
 	lengths := make([]weighted, len(steps))
 	for i := range steps {
@@ -198,6 +190,17 @@ func (e *Engine) habit(all []weighted, steps []step) int64 {
 		return 0
 	}
 	return usual
+}
+
+// throughout reports whether each part of the window has such waits. all has one value per step, in time order.
+func throughout(all []weighted) bool {
+	for i := range habitStretches {
+		part := all[i*len(all)/habitStretches : (i+1)*len(all)/habitStretches]
+		if !slices.ContainsFunc(part, func(x weighted) bool { return x.v >= leastSlow }) {
+			return false
+		}
+	}
+	return true
 }
 
 // habitStretches is the number of equal parts of the window that must each contain a wait of a

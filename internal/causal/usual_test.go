@@ -45,3 +45,35 @@ func TestUsual(t *testing.T) {
 		})
 	}
 }
+
+// The lower of two levels is usual only if all parts of the window have such waits.
+func TestLevelOfFault(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		parts int // of the window with waits, of eight
+		want  int64
+	}{
+		{"in half of the time", 4, 0},
+		{"at all times", 8, 10 * ms},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			steps := make([]step, 800)
+			for i := range steps {
+				r := &record{from: start + int64(i)*100*ms, length: 90 * ms}
+				if i%4 == 0 && i >= 100*(8-tt.parts) {
+					r.parts[0] = part{ns: 10 * ms}
+					if i >= 600 {
+						r.parts[0].ns = 60 * ms
+					}
+					r.nparts = 1
+				}
+				steps[i] = step{sample: sample{r, 1}}
+			}
+			e := New(1)
+			e.causes.list = []cause{{baseline: baselineLearned}}
+			if got := e.baseline(steps, baselineKey{how: baselineLearned}); !got.known || got.ns != tt.want {
+				t.Errorf("%+v, want %d ns", got, tt.want)
+			}
+		})
+	}
+}
