@@ -127,8 +127,11 @@ func (e *Engine) baseline(steps []step, key baselineKey) (u waitBaseline) {
 	}
 	u.mixed = key.how == baselineHandOver && e.mixed(steps[0].kind>>8, key)
 	usual, often := int64(0), throughout(all) // before thin and quantile lose the time order
-	if key.how == baselineHabit {
+	if key.how == baselineHabit || key.how == baselineHandOver {
 		usual = e.habit(all, steps)
+		if key.how == baselineHandOver && !isShort(usual, steps) {
+			usual = 0
+		}
 	}
 	if u.known {
 		u.ns = quantile(thin(all), baselineQuantile)
@@ -190,6 +193,19 @@ func (e *Engine) habit(all []weighted, steps []step) int64 {
 		return 0
 	}
 	return usual
+}
+
+// isShort reports whether a wait takes at most a quarter of most steps.
+func isShort(ns int64, steps []step) bool {
+	const part = 4
+	short := 0.0
+	all := 0.0
+	for i := range steps {
+		if all += steps[i].weight; part*ns <= steps[i].length {
+			short += steps[i].weight
+		}
+	}
+	return 2*short > all
 }
 
 // throughout reports whether each part of the window has such waits. all has one value per step, in time order.

@@ -133,7 +133,7 @@ const (
 	baselineLearned  baseline = iota // the low quantile of the steps
 	baselineLevel                    // lower of two levels, else zero
 	baselinePace                     // lower of two levels, else all is normal
-	baselineHandOver                 // usual value, if in most steps, else as learned
+	baselineHandOver                 // usual value, if in most steps or if it recurs, else as learned
 	baselineMeeting                  // usual value, however it varies, if in most steps, else as learned
 	baselineLittle                   // usual value, if in most steps and a small share of them, else zero
 	baselineHabit                    // usual value, if it recurs, else as learned

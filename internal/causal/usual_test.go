@@ -77,3 +77,34 @@ func TestLevelOfFault(t *testing.T) {
 		})
 	}
 }
+
+// Waits for another thread that recur in fewer than half of the steps are normal, too.
+func TestRecurringHandOver(t *testing.T) {
+	const ms = 1e6
+	for _, tt := range []struct {
+		name string
+		wait func(n int) float64 // ms, of the n-th of 400 steps of 20 ms
+		ns   int64
+	}{
+		{"in two of five steps, throughout", func(n int) float64 { return float64(n % 5 / 3) }, ms},
+		{"for a while", func(n int) float64 { return float64(n / 240) }, 0},
+		{"much of the time", func(n int) float64 { return 10 * float64(n%5/3) }, 0},
+		{"most of a step, seldom", func(n int) float64 { return float64(n % 40 / 39 * 15) }, 0},
+		{"of very different lengths", func(n int) float64 { return float64(n%5/3) * []float64{0.1, 1, 2}[n%3] }, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := New(1)
+			e.causes.list = []cause{{baseline: baselineHandOver}}
+			e.scratch.span = 400 * 20 * ms
+			steps := make([]step, 400)
+			for n := range steps {
+				r := &record{from: start + int64(n)*20*ms, length: 20 * ms, nparts: 1}
+				r.parts[0].ns = int64(tt.wait(n) * ms)
+				steps[n] = step{sample: sample{r, 1}}
+			}
+			if u := e.baseline(steps, baselineKey{how: baselineHandOver}); u.ns != tt.ns {
+				t.Errorf("%d ns are usual, want %d", u.ns, tt.ns)
+			}
+		})
+	}
+}
