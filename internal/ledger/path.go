@@ -120,7 +120,7 @@ func (p *path) root(hop int, ns int64) {
 	who := p.chain[hop-1]
 	for i := range p.roots[:p.nroots] {
 		if x := &p.roots[i]; x.TID == who.TID {
-			x.ns += ns
+			x.ns, x.Name = x.ns+ns, who.Name // the latest: it may have been about to exec another program
 			return
 		}
 	}

@@ -31,6 +31,8 @@ func TestBehind(t *testing.T) {
 	withIO := func(w events.Wait) events.Wait { w.Flags = events.WaitIO; return w }
 	byTimer := func(w events.Wait) events.Wait { w.Flags = events.WaitByIRQ; return w }
 	of := func(w events.Wait, pid uint32) events.Wait { w.Who.PID = pid; return w }
+	called := func(w events.Thread, name string) events.Thread { w.Name = events.NameOf(name); return w }
+	by := func(w events.Wait, name string) events.Wait { w.Who = called(w.Who, name); return w }
 	turn := func(tid uint32, from, to int64, by uint32) events.Wait { // the futexes of a condition variable take turns
 		return lock(blocked(tid, from, to, events.ReasonLock, by), 0x7000+uint64(to&1)*4)
 	}
@@ -72,6 +74,10 @@ func TestBehind(t *testing.T) {
 		{name: "four hops", waits: []events.Wait{
 			blocked(5, -1, 8, events.ReasonSleep, 0), blocked(4, -1, 8, events.ReasonPipe, 5), blocked(3, -1, 8, events.ReasonPipe, 4), blocked(2, -1, 8, events.ReasonPipe, 3)},
 			want: tick.WakerShare{Times: tick.Times{OnCPU: 2, Blocked: 8}, Reason: events.ReasonSleep, Root: at(5), Through: between}},
+		{name: "the name of a program that the worker started is the one after exec",
+			waits: []events.Wait{blocked(3, -1, 0, events.ReasonSleep, 0),
+				by(blocked(2, 1, 2, events.ReasonChild, 3), "worker"), by(blocked(2, 2, 9, events.ReasonPipe, 3), "sha256sum")},
+			want: tick.WakerShare{Times: tick.Times{OnCPU: 9}, Root: called(at(3), "sha256sum")}},
 		{name: "no more than four", waits: []events.Wait{
 			blocked(6, -1, 8, events.ReasonSleep, 0), blocked(5, -1, 8, events.ReasonPipe, 6), blocked(4, -1, 8, events.ReasonPipe, 5), blocked(3, -1, 8, events.ReasonPipe, 4), blocked(2, -1, 8, events.ReasonPipe, 3)},
 			want: tick.WakerShare{Times: tick.Times{OnCPU: 2, Blocked: 8}, Reason: events.ReasonPipe, Root: at(5), Through: between}},
