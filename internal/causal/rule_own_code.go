@@ -26,6 +26,12 @@ const (
 	habitGaps   = 3
 	usualGap    = 0.4 // quantile of the gaps: the lower median of few
 	fewestHabit = 3   // slow steps that show a habit
+	// decisiveShare of the loss is in the slow steps that tell whether it is a habit: many that lose
+	// little would hide gaps, or make some.
+	decisiveShare = 0.9
+	// reclaimCPU is how many times as much CPU time as waits a memory limit may cost: reclaim runs in any code
+	// that touches memory.
+	reclaimCPU = 5
 	// fewestSlow slow steps, or fewer that lose longStall (ns), are no chance.
 	fewestSlow = 3
 	longStall  = int64(2e9)
@@ -55,7 +61,7 @@ func (w *Window) slowCode(b *ProcessHistory) (x Finding, ok bool) {
 	}
 	p := w.process(b.PID)
 	slow := w.slowSteps(p)
-	if len(slow) == 0 || recurs(slow, p) {
+	if len(slow) == 0 || recurs(decisive(slow), p) {
 		return x, false
 	}
 	var computed, slept, usual, count float64
@@ -214,6 +220,27 @@ func (w *Window) slowAlike(steps []step) (out []slowStep) {
 	return out
 }
 
+// decisive returns the slow steps that lose the most: together decisiveShare of the loss, and all that lose
+// half as much as the least of these.
+func decisive(slow []slowStep) []slowStep {
+	slow = slices.Clone(slow)
+	slices.SortStableFunc(slow, func(a, b slowStep) int { return cmp.Compare(b.lost, a.lost) })
+	all, sum, least := 0.0, 0.0, int64(0)
+	for i := range slow {
+		all += slow[i].weight * float64(slow[i].lost)
+	}
+	for i := range slow {
+		if sum >= decisiveShare*all && 2*slow[i].lost < least {
+			return slow[:i]
+		}
+		if sum < decisiveShare*all {
+			least = slow[i].lost
+		}
+		sum += slow[i].weight * float64(slow[i].lost)
+	}
+	return slow
+}
+
 // recurs reports whether the slow steps recur all the time: no time without one among them is much
 // longer than usual. The time of steps whose calls were not all measured does not count.
 func recurs(slow []slowStep, p *process) bool {
@@ -234,12 +261,13 @@ func recurs(slow []slowStep, p *process) bool {
 	gap := func(to int64) {
 		ns := max(to-last-int64(unmeasured), 0)
 		gaps = append(gaps, weighted{ns, 1})
-		last, longest, unmeasured = to, max(longest, ns), 0
+		longest, unmeasured = max(longest, ns), 0
 	}
 	for _, x := range inOrder {
 		switch {
 		case isSlow[x.to()]:
-			gap(x.to())
+			gap(x.from)
+			last = x.to()
 		case x.vague():
 			unmeasured += x.weight * float64(x.length)
 		}
@@ -259,6 +287,8 @@ func (w *Window) explained(x *Finding) bool {
 		for _, o := range w.runRule(r) {
 			switch {
 			case o.PID != x.PID || o.From > x.To || x.From > o.To:
+			case Rules[r].Name == memoryLimit.Name:
+				other += reclaimCPU * o.Lost
 			case Rules[r].Claims == nil:
 				other += o.Lost
 			case o.onCPU && o.From <= x.From+soon && o.To >= x.To-soon:

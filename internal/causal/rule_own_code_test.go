@@ -52,17 +52,21 @@ func TestOwnCode(t *testing.T) {
 		lost  time.Duration // 0: no chain
 		steps int
 	}{
-		"for a while":                       {in(500, 600, 30*ms), 3 * time.Second, 100},
-		"from then on":                      {in(1200, 1500, 30*ms), 9 * time.Second, 300},
-		"until the end of the first half":   {in(0, 300, 30*ms), 9 * time.Second, 300},
-		"less than twice the usual":         {in(500, 600, 1500*us), 0, 0},
-		"a small share of the time":         {in(500, 515, 30*ms), 0, 0},
-		"in two steps":                      {in(500, 502, 900*ms), 0, 0},
-		"in one step, for long":             {in(500, 501, 4000*ms), 4 * time.Second, 1},
-		"always":                            {func(int) int64 { return 30 * ms }, 0, 0},
-		"in each fifth step":                {func(n int) int64 { return usual + int64(n%5/4)*30*ms }, 0, 0},
-		"in each fiftieth step":             {func(n int) int64 { return usual + int64(n%50/49)*200*ms }, 0, 0},
-		"in three steps, evenly":            {func(n int) int64 { return usual + int64(n%500/499)*900*ms }, 0, 0},
+		"for a while":                        {in(500, 600, 30*ms), 3 * time.Second, 100},
+		"from then on":                       {in(1200, 1500, 30*ms), 9 * time.Second, 300},
+		"until the end of the first half":    {in(0, 300, 30*ms), 9 * time.Second, 300},
+		"less than twice the usual":          {in(500, 600, 1500*us), 0, 0},
+		"a small share of the time":          {in(500, 515, 30*ms), 0, 0},
+		"in two steps":                       {in(500, 502, 900*ms), 0, 0},
+		"in one step, for long":              {in(500, 501, 4000*ms), 4 * time.Second, 1},
+		"always":                             {func(int) int64 { return 30 * ms }, 0, 0},
+		"in each fifth step":                 {func(n int) int64 { return usual + int64(n%5/4)*30*ms }, 0, 0},
+		"in each fiftieth step":              {func(n int) int64 { return usual + int64(n%50/49)*200*ms }, 0, 0},
+		"in three steps, evenly":             {func(n int) int64 { return usual + int64(n%500/499)*900*ms }, 0, 0},
+		"in longer and longer steps, evenly": {func(n int) int64 { return usual + int64(n%100/99*(1+n/300))*400*ms }, 0, 0},
+		"for a while, and a little, evenly": {func(n int) int64 {
+			return usual + int64(n%20/19)*11*ms + in(500, 600, 30*ms)(n) - usual
+		}, 4 * time.Second, 170},
 		"in three steps, one after another": {in(500, 503, 900*ms), 2700 * time.Millisecond, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,5 +132,23 @@ func TestNotOwnCode(t *testing.T) {
 				t.Errorf("%d slow steps: %+v", len(got), got[0])
 			}
 		})
+	}
+}
+
+// Slow steps that lose much less than the others do not tell a habit; slightly less does not matter.
+func TestDecisive(t *testing.T) {
+	var slow []slowStep
+	for i := range 220 {
+		x := slowStep{step: &step{sample: sample{&record{}, 1}}, lost: 1 * ms}
+		switch {
+		case i < 40:
+			x.lost = 100 * ms
+		case i < 44:
+			x.lost = 90 * ms
+		}
+		slow = append(slow, x)
+	}
+	if got := len(decisive(slow)); got != 44 {
+		t.Errorf("%d decisive steps, want 44", got)
 	}
 }
