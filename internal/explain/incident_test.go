@@ -349,7 +349,7 @@ func TestFixTakenNextToRanksAndInCgroups(t *testing.T) {
 		"ranks":                {2, 4, "", "", "sudo taskset -apc LIST 8821 (LIST: CPUs that no rank uses), or"},
 		"the same cgroup":      {1, 1, "/a/b", "/a/b", "sudo renice -n 19"},
 		"services of a slice":  {1, 1, "/system.slice/cron.service", "/system.slice/train.service", "sudo systemctl set-property --runtime cron.service CPUWeight=1, or"},
-		"an escaped name":      {1, 1, `/system.slice/a\x2db.service`, "/system.slice/train.service", `--runtime 'a\x2db.service' CPUWeight=1`},
+		"an escaped name":      {1, 1, `/system.slice/a\x2db.service`, "/system.slice/train.service", `sudo systemctl set-property --runtime 'a\x2db.service' CPUWeight=1`},
 		"below a session":      {1, 1, "/user.slice/user-1.slice/session-2.scope/x", "/user.slice/user-1.slice/session-3.scope", "sudo systemctl set-property --runtime session-2.scope CPUWeight=1, or"},
 		"slices":               {1, 1, "/system.slice/cron.service", "/user.slice/user-1.slice/session-3.scope", "give train its own CPUs"},
 		"units of a user":      {1, 1, "/user.slice/user@1.service/a.service", "/user.slice/user@1.service/b.service", "give train its own CPUs"},

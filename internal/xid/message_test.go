@@ -95,7 +95,7 @@ func TestCodes(t *testing.T) {
 		}
 	}
 	alone := LookupFault(&tick.Xid{Code: 45, At: 1})
-	if later := LookupFault(&tick.Xid{Code: 45, At: 2}); !strings.HasPrefix(alone.Do, "If it is the only fault") || !strings.HasPrefix(later.Do, "Look at the first") {
+	if later := LookupFault(&tick.Xid{Code: 45, At: 2}); !strings.HasPrefix(alone.Do, "If other faults are near it") || !strings.HasPrefix(later.Do, "Look at the first") {
 		t.Errorf("alone %q, later %q", alone.Do, later.Do)
 	}
 	if c := Lookup(173); c.Name != "" || !strings.Contains(c.Meaning, "not published") || c.Do == "" {
