@@ -60,6 +60,7 @@ quiet() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$*"; }; }
 "$train" --steps 10000000 --cpu-us 2000 >/dev/null &
 loop=$!
 
+install -d -m 0700 "$work/tree/var/lib/ingero/ingero.db.d" # root recorded before
 echo "install"
 quiet inside dpkg --no-triggers -i /tmp/old.deb
 version 0.1.0
