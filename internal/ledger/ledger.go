@@ -1,13 +1,18 @@
 package ledger
 
-import "ingero/pkg/events"
+import (
+	"maps"
+	"slices"
+
+	"ingero/pkg/events"
+)
 
 // Limits for any input.
 const (
 	maxThreads   = 8192
 	maxProcesses = 2048
 	maxSteps     = 1 << 16 // of one Batch
-	maxPending   = 4096    // waits of a thread not yet claimed by a call
+	maxPending   = 4096    // waits of a thread, between two batches, not yet claimed by a call
 	maxPendings  = 1 << 16 // of all threads
 	idleTicks    = 60      // after which a silent thread or an ended process is dropped
 )
@@ -22,9 +27,10 @@ type Ledger struct {
 	procs   map[uint32]*process
 	last    *thread // of the last call or wait
 	ops     opTable
-	newest  int64  // Unix ns: the latest end of a call or wait
-	ticks   uint64 // so far
-	pending int    // waits not yet claimed by a call
+	newest  int64     // Unix ns: the latest end of a call or wait
+	ticks   uint64    // so far
+	pending int       // waits not yet claimed by a call
+	full    []*thread // that had more than maxPending of them in the current batch
 
 	steps   []Step
 	opTimes []OpTime // backing array of the steps' Ops
@@ -54,7 +60,26 @@ func (l *Ledger) Batch(waits []events.Wait, calls []events.Call) []Step {
 			l.call(c)
 		}
 	}
+	l.bound()
 	return l.steps
+}
+
+// bound applies waits of threads that have too many pending ones. All calls of the batch have
+// claimed theirs, so the rest belongs to the open steps.
+func (l *Ledger) bound() {
+	for _, t := range l.full {
+		if n := t.waiting(); n > maxPending && l.threads[t.tid] == t {
+			l.applyUntil(t, t.head+n-maxPending/2)
+		}
+	}
+	l.full = l.full[:0]
+	if l.pending <= maxPendings {
+		return
+	}
+	for _, tid := range slices.Sorted(maps.Keys(l.threads)) {
+		t := l.threads[tid]
+		l.applyUntil(t, len(t.queue))
+	}
 }
 
 // thread returns the account of a thread, or nil if the table is full.
@@ -144,6 +169,11 @@ func (l *Ledger) claim(t *thread, before int64) {
 	for end < len(t.queue) && t.queue[end].Start < before {
 		end++
 	}
+	l.applyUntil(t, end)
+}
+
+// applyUntil applies the waits in front of an index of the queue.
+func (l *Ledger) applyUntil(t *thread, end int) {
 	attributeGIL(t.queue[t.head:end])
 	for ; t.head < end; t.head++ {
 		l.apply(t, &t.queue[t.head])
@@ -176,18 +206,15 @@ func (l *Ledger) wait(w *events.Wait) {
 	if t.enrolled {
 		return
 	}
-	if t.waiting() >= maxPending || l.pending >= maxPendings {
-		if t.waiting() == 0 {
-			return // other threads fill the limit
-		}
-		l.claim(t, t.queue[t.head].Start+1)
-	}
 	if t.head > 0 && len(t.queue) == cap(t.queue) {
 		t.queue = t.queue[:copy(t.queue, t.queue[t.head:])]
 		t.head = 0
 	}
 	t.queue = append(t.queue, queued{Wait: *w})
 	l.pending++
+	if t.waiting() == maxPending+1 {
+		l.full = append(l.full, t)
+	}
 	if w.Flags&events.WaitPrevious == 0 {
 		q := &t.queue[len(t.queue)-1]
 		q.waker, q.forGIL = l.behind(t, w)
