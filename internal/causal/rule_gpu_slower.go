@@ -1,7 +1,6 @@
 package causal
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +35,8 @@ var gpuShared = Rule{
 const (
 	shiftBin   = 250 * time.Millisecond
 	shiftBins  = 3    // minimum duration
-	shiftKnown = 4    // bins before the shift that define normal
+	shiftKnown = 4    // bins before the shift that define normal, at least
+	shiftBase  = 40   // and at most
 	shiftBy    = 0.12 // of the usual GPU time of a step
 	shiftLeast = 100_000
 	shiftEdge  = 0.6 // of the growth comes within two bins
@@ -204,18 +204,27 @@ func (s *shift) culprits(w *Window, device string) (out []tick.Culprit) {
 
 // shiftsOf finds the shifts in a thread's steps of the most frequent kind.
 func shiftsOf(steps []step, ended int64) []shift {
-	kind, found := mainKind(steps)
-	alike := sameAs(steps, kind)
-	if !found {
-		return nil
-	}
-	var list []*step
+	all := make([]*step, 0, len(steps))
 	for i := range steps {
-		if x := &steps[i]; alike(x) && !x.period && (ended == 0 || x.to() < ended) {
-			list = append(list, x)
+		if x := &steps[i]; !x.period && (ended == 0 || x.to() < ended) {
+			all = append(all, x)
 		}
 	}
-	slices.SortFunc(list, func(a, b *step) int { return cmp.Compare(a.from, b.from) })
+	lists := comparableSteps(all)
+	if len(lists) == 0 {
+		return nil
+	}
+	out := shiftsIn(lists[0])
+	for i := range out {
+		for _, other := range lists[1:] {
+			out[i].join(other, out[:i])
+		}
+	}
+	return out
+}
+
+// shiftsIn finds the shifts in comparable steps, which are in time order.
+func shiftsIn(list []*step) []shift {
 	bins := carried(binsOf(list))
 	var out []shift
 	var base []bin
@@ -226,7 +235,7 @@ func shiftsOf(steps []step, ended int64) []shift {
 				break // may be the beginning of a shift
 			}
 			base = append(base, bins[i])
-			if len(base) > 40 {
+			if len(base) > shiftBase {
 				base = base[1:]
 			}
 			i++
@@ -236,23 +245,6 @@ func shiftsOf(steps []step, ended int64) []shift {
 		i += n
 	}
 	return out
-}
-
-// mainKind returns the kind with most of the time.
-func mainKind(steps []step) (kind uint32, found bool) {
-	sum := map[uint32]float64{}
-	for i := range steps {
-		if x := &steps[i]; !x.period && x.shed&uncounted == 0 {
-			sum[x.kind] += x.weight * float64(x.length)
-		}
-	}
-	var most float64
-	for k, v := range sum {
-		if v > most || v == most && k < kind {
-			kind, most, found = k, v, true
-		}
-	}
-	return kind, found
 }
 
 // binsOf divides steps, which are in time order, into bins of at least three steps each.
@@ -361,25 +353,6 @@ func shiftIn(list []*step, base []bin, from, to int64) shift {
 	}
 	s.lost, s.unsure = s.spread.sum(), min(float64(off)/float64(max(s.during-s.before, 1)), 0.5)
 	return s
-}
-
-// sameAs returns a function that selects the steps of a kind. Steps with uncounted launches match
-// if they have the same closing call and hardly any other steps with that call are of another kind.
-func sameAs(steps []step, kind uint32) func(*step) bool {
-	const launches = 0xff // bits of a kind that hold the launch count
-	var same, other float64
-	for i := range steps {
-		switch x := &steps[i]; {
-		case x.shed&uncounted != 0 || x.kind&^launches != kind&^launches:
-		case x.kind == kind:
-			same += x.weight
-		default:
-			other += x.weight
-		}
-	}
-	return func(x *step) bool {
-		return x.kind == kind || x.shed&uncounted != 0 && x.kind&^launches == kind&^launches && other*10 <= same
-	}
 }
 
 // carried copies launches from the previous bin into bins without counts; -1: no previous bin.
