@@ -3,6 +3,7 @@ package clickhouse
 import (
 	"context"
 	"slices"
+	"time"
 
 	"ingero/internal/export"
 	"ingero/internal/query"
@@ -53,7 +54,7 @@ func (x *copier) calls(ctx context.Context, s *query.Session) error {
 			return true
 		}
 		x.out.room = rows.Append(x.out.room[:0], e, number)
-		failed = x.out.add(x.out.room)
+		failed = x.out.add(x.out.room, e.Start/int64(time.Second))
 		return failed == nil
 	})
 	if failed == nil {

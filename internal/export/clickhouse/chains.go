@@ -46,7 +46,7 @@ func (x *copier) chains(ctx context.Context, s *query.Session) error {
 		}
 		sent[c.ID] = *now
 		x.out.room = appendChain(x.out.room[:0], s, c, now)
-		return x.out.add(x.out.room)
+		return x.out.add(x.out.room, now.from/int64(time.Second))
 	}
 	for i := range all {
 		c := &all[i]

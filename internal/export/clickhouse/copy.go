@@ -1,12 +1,10 @@
 package clickhouse
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"github.com/klauspost/compress/gzip"
 	"maps"
 	"strconv"
 	"time"
@@ -66,50 +64,6 @@ type counts struct {
 
 func countsOf(o *query.OpStat) counts {
 	return counts{o.Sum.Calls, o.Sum.Calls + o.Sum.Done + o.Dur.Count()}
-}
-
-// block holds rows that are sent together.
-type block struct {
-	rows int
-	body bytes.Buffer
-	zip  *gzip.Writer
-	room []byte
-}
-
-func (b *block) add(row []byte) error {
-	if b.zip == nil {
-		zip, err := gzip.NewWriterLevel(&b.body, gzip.BestSpeed)
-		if err != nil {
-			return err
-		}
-		b.zip = zip
-	}
-	b.rows++
-	_, err := b.zip.Write(row)
-	return err
-}
-
-// send sends the rows, and empties the block.
-func (b *block) send(ctx context.Context, c *Cluster, t *table) error {
-	if b.rows == 0 {
-		return nil
-	}
-	if err := b.zip.Close(); err != nil {
-		return err
-	}
-	if err := c.insert(ctx, t, b.body.Bytes()); err != nil {
-		return err
-	}
-	b.clear()
-	return nil
-}
-
-func (b *block) clear() {
-	b.rows = 0
-	b.body.Reset()
-	if b.zip != nil {
-		b.zip.Reset(&b.body)
-	}
 }
 
 // Copy sends what a cluster lacks of the matching sessions.
@@ -231,7 +185,7 @@ func (x *copier) rollupsIn(ctx context.Context, s *query.Session, from, to time.
 		}
 		fresh[k] = n
 		x.out.room = appendRollup(x.out.room[:0], s, o)
-		if err := x.out.add(x.out.room); err != nil {
+		if err := x.out.add(x.out.room, o.Time.Unix()); err != nil {
 			return err
 		}
 		sent++

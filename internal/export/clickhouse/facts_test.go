@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +19,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// keeper is a fake cluster that keeps the rows of keyed tables, chains and rollups, and answers which it has.
+// keeper is a fake cluster that keeps the rows, and answers which rows it has, except for calls.
 type keeper struct {
 	t    *testing.T
 	mu   sync.Mutex
@@ -42,8 +41,9 @@ func (k *keeper) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 			k.t.Error(err)
 		} else if b, err := io.ReadAll(zip); err != nil {
 			k.t.Error(err)
-		} else if slices.Contains([]string{"requests", "inference", "labels", "chains", "rollups"}, into[1]) {
-			rows, _ := clickhouse.ParseRows(k.t, into[1], b)
+		} else if rows, _ := clickhouse.ParseRows(k.t, into[1], b); days(rows) > 100 {
+			says(500, "Code: 252, e.displayText() = DB::Exception: Too many partitions for single INSERT block (more than 100)")(w)
+		} else {
 			k.rows[into[1]] = append(k.rows[into[1]], rows...)
 		}
 		return
@@ -67,6 +67,19 @@ func (k *keeper) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		k.asks++
 		_, _ = io.WriteString(w, k.answer(ask[2], strings.Split(ask[1], ", "), ask[4], strings.Split(ask[5], ", ")))
 	}
+}
+
+// days returns how many days, which are partitions, rows are of.
+func days(rows []map[string]any) int {
+	days := map[uint64]bool{}
+	for _, row := range rows {
+		for _, name := range []string{"timestamp", "time_ns", "from_ns"} {
+			if at, ok := row[name].(uint64); ok {
+				days[at/uint64(24*time.Hour)] = true
+			}
+		}
+	}
+	return len(days)
 }
 
 // answer returns the fields of the rows whose time is one of some.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"ingero/internal/export"
 	"ingero/internal/query"
@@ -58,7 +59,7 @@ func (k *keyed) encode(ctx context.Context) error {
 			continue
 		}
 		k.x.out.room = k.t.append(k.x.out.room[:0], values)
-		if err := k.x.out.add(k.x.out.room); err != nil {
+		if err := k.x.out.add(k.x.out.room, k.time(values)/int64(time.Second)); err != nil {
 			return err
 		}
 	}
@@ -79,6 +80,11 @@ func (k *keyed) send(ctx context.Context) error {
 	return nil
 }
 
+// time returns a row's time in Unix ns.
+func (k *keyed) time(values []any) int64 {
+	return values[k.t.index(k.t.keyNames()[0])].(int64)
+}
+
 // existing returns the keys of the rows that the cluster has.
 func (k *keyed) existing(ctx context.Context) (map[string]bool, error) {
 	if k.x.live || len(k.rows) == 0 {
@@ -96,14 +102,13 @@ func (k *keyed) existing(ctx context.Context) (map[string]bool, error) {
 		return nil, nil
 	}
 	names := k.t.keyNames()
-	at := slices.IndexFunc(k.t.columns, func(c export.Column) bool { return c.Name == names[0] })
 	times := make([]string, len(k.rows))
 	for i, values := range k.rows {
-		times[i] = fmt.Sprint(values[at])
+		times[i] = fmt.Sprint(k.time(values))
 	}
 	fields := slices.Clone(names)
 	for i, name := range names {
-		if k.t.column(name).Type == "String" {
+		if k.t.columns[k.t.index(name)].Type == "String" {
 			fields[i] = "hex(" + name + ")"
 		}
 	}
@@ -132,7 +137,7 @@ func (t *table) key(values []any) string {
 		if i > 0 {
 			b.WriteByte('\t')
 		}
-		switch v := values[slices.IndexFunc(t.columns, func(c export.Column) bool { return c.Name == name })].(type) {
+		switch v := values[t.index(name)].(type) {
 		case string:
 			fmt.Fprintf(&b, "%X", v)
 		default:
@@ -142,8 +147,9 @@ func (t *table) key(values []any) string {
 	return b.String()
 }
 
-func (t *table) column(name string) *export.Column {
-	return &t.columns[slices.IndexFunc(t.columns, func(c export.Column) bool { return c.Name == name })]
+// index returns the index of a column.
+func (t *table) index(name string) int {
+	return slices.IndexFunc(t.columns, func(c export.Column) bool { return c.Name == name })
 }
 
 // append appends a row of int64, uint64, float64, string, []float64, []uint64 and nil values.

@@ -55,7 +55,7 @@ func parseNext(t *testing.T, name string, b []byte) (row map[string]any, rest []
 			}
 			return out
 		}
-		size := map[string]int{"UInt32": 4, "UInt64": 8, "Int64": 8, "Float64": 8}[kind]
+		size := map[string]int{"UInt8": 1, "UInt32": 4, "Int32": 4, "UInt64": 8, "Int64": 8, "Float64": 8}[kind]
 		if kind == "String" {
 			size = int(varint())
 		}
@@ -67,7 +67,9 @@ func parseNext(t *testing.T, name string, b []byte) (row map[string]any, rest []
 		switch kind {
 		case "String":
 			return string(v)
-		case "UInt32":
+		case "UInt8":
+			return uint64(v[0])
+		case "UInt32", "Int32":
 			return uint64(binary.LittleEndian.Uint32(v))
 		case "Float64":
 			return math.Float64frombits(binary.LittleEndian.Uint64(v))
