@@ -4,16 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"ingero/internal/config"
 	"ingero/internal/query"
+	"ingero/internal/testkit"
+	"ingero/internal/wire"
 )
 
 // A reader without room for a copy says where to make room, and does not mention recording.
@@ -62,6 +66,48 @@ func TestLiveDatabaseFirst(t *testing.T) {
 		if got := liveOrExisting(tt.usual, tt.live); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
+	}
+}
+
+// holder is a program that holds the lock like a trace with a database, until its input ends: `holder FILE`.
+func holder() {
+	l, err := lockOfTest().Acquire(wire.Holder{Since: time.Now(), Command: "ingero trace", DB: os.Args[1]})
+	if err == nil {
+		err = l.Publish(wire.TraceState{Updated: time.Now()})
+	}
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("held")
+	_, _ = os.Stdin.Read(make([]byte, 1))
+	if err := l.Release(); err != nil {
+		panic(err)
+	}
+}
+
+// Readers take the running trace's database from its published state.
+func TestDatabaseOfARunningTrace(t *testing.T) {
+	home, state := t.TempDir(), filepath.Join(t.TempDir(), "ingero")
+	own, service := filepath.Join(home, ".ingero", "ingero.db"), filepath.Join(state, "ingero.db")
+	for _, path := range []string{own, service} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := config.Load(config.Inputs{Home: home, Getenv: func(k string) string { return map[string]string{"STATE_DIRECTORY": state}[k] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, variable := testLock(t.TempDir())
+	e := &Env{Lock: place}
+	if got := e.databasePath(c); got != service {
+		t.Errorf("without a trace: %s, want %s", got, service)
+	}
+	trace := exec.Command(exePath(t), own)
+	trace.Args[0], trace.Env = "holder", append(os.Environ(), variable)
+	testkit.Start(t, trace).Line("held")
+	if got := e.databasePath(c); got != own {
+		t.Errorf("with a trace: %s, want %s", got, own)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == hogName { // demo incident starts this program under that name
 		os.Exit(Main(Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}))
 	}
-	programs := map[string]func(){"paced": paced, "ingero": ingero, "record": record, "placed": placed, "incident": incident}
+	programs := map[string]func(){"paced": paced, "ingero": ingero, "record": record, "placed": placed, "incident": incident, "holder": holder}
 	if os.Getenv(asIngero) != "" && programs[filepath.Base(os.Args[0])] == nil {
 		ingero()
 	}
@@ -53,11 +53,7 @@ func TestMain(m *testing.M) {
 func ingero() {
 	e := Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
 		Build: Build{Version: "v1.2.3", Commit: "abc", Date: "2026-01-02"}}
-	dir, mark, _ := strings.Cut(os.Getenv(asIngero), ":")
-	e.Lock.Dirs = []string{dir}
-	if _, err := fmt.Sscan(mark, &e.Lock.Mark); err != nil {
-		panic(err)
-	}
+	e.Lock = lockOfTest()
 	if os.Getenv(withLoopback) != "" {
 		if err := loopbackUp(); err != nil {
 			panic(err)
@@ -74,6 +70,16 @@ func ingero() {
 		e.forced = append(e.forced, govern.StepNamed(name))
 	}
 	os.Exit(Main(e))
+}
+
+// lockOfTest returns the lock that the variable of [testLock] names.
+func lockOfTest() (p lock.Place) {
+	dir, mark, _ := strings.Cut(os.Getenv(asIngero), ":")
+	p.Dirs = []string{dir}
+	if _, err := fmt.Sscan(mark, &p.Mark); err != nil {
+		panic(err)
+	}
+	return p
 }
 
 // sudo runs its arguments as sudo does: with an environment other than the caller's.
