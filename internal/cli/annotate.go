@@ -15,6 +15,7 @@ import (
 
 	"ingero/internal/config"
 	"ingero/internal/label"
+	"ingero/internal/proc"
 )
 
 // The default socket for labels: beside the lock, which allows one trace per machine.
@@ -137,6 +138,9 @@ func mayLabel(pid uint32) error {
 	st, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
 	if err != nil {
 		return &problem{What: fmt.Sprintf("no such process: %d", pid), Do: "ingero check lists the processes that use CUDA"}
+	}
+	if p, err := (proc.FS{}).Process(pid); err == nil && p.ThreadOf != 0 {
+		return threadProblem(&p, "annotate")
 	}
 	if uid := os.Geteuid(); uid != 0 && st.Sys().(*syscall.Stat_t).Uid != uint32(uid) {
 		return &problem{What: fmt.Sprintf("process %d belongs to another user", pid), Do: "run ingero annotate as that user, or as root"}

@@ -123,7 +123,7 @@ func TestProbeBudget(t *testing.T) {
 	}
 }
 
-// --pid of a thread names the process: nothing is traced or checked.
+// --pid of a thread names the process: nothing is traced, checked or labelled.
 func TestThreadInsteadOfProcess(t *testing.T) {
 	ids, end := make(chan int), make(chan struct{})
 	t.Cleanup(func() { close(end) })
@@ -143,7 +143,7 @@ func TestThreadInsteadOfProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for verb, args := range map[string][]string{"trace": {"--duration", "1s"}, "check": nil} {
+	for verb, args := range map[string][]string{"trace": {"--duration", "1s"}, "check": nil, "annotate": {"epoch=3"}} {
 		code, _, stderr := command(t, nil, nil, append([]string{verb, "--pid", fmt.Sprint(thread)}, args...)...)
 		what := fmt.Sprintf("%d is a thread of process %d (%s)", thread, os.Getpid(), comm)
 		do := fmt.Sprintf("%s the process: ingero %[1]s --pid %d", verb, os.Getpid())
