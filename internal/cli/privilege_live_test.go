@@ -122,6 +122,18 @@ func TestCapabilitiesRestrictNoProgram(t *testing.T) {
 	}
 }
 
+// Where /proc hides other users' processes, status says which traces it can find.
+func TestStatusOfHiddenProcesses(t *testing.T) {
+	b := newBench(t)
+	cmd := exec.Command("unshare", "--mount", "sh", "-c",
+		`mount -t proc -o hidepid=1 proc /proc && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$0" status`, b.capable())
+	cmd.Env = append(b.env, "HOME="+b.dir)
+	stdout, stderr, code := finish(t, testkit.Start(t, cmd))
+	if code != exitFailed || !strings.HasPrefix(stdout, "No trace is running") || !strings.Contains(stdout, "only a trace of root or of this user can be found") {
+		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
+	}
+}
+
 // World-writable databases and config files are rejected.
 func TestWorldWritable(t *testing.T) {
 	b := newBench(t)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -61,7 +62,11 @@ func readStatus(place lock.Place, now time.Time) (*wire.Status, error) {
 		return nil, err
 	}
 	if h == nil {
-		return &wire.Status{}, nil
+		s := &wire.Status{}
+		if _, err := os.ReadFile("/proc/1/status"); err != nil {
+			s.Problems = []string{"/proc hides other users' processes (hidepid): only a trace of root or of this user can be found (retry as root)"}
+		}
+		return s, nil
 	}
 	state, err := place.State(*h)
 	switch {
@@ -103,13 +108,17 @@ func statusExit(s *wire.Status) error {
 
 // statusText formats the status for a person.
 func statusText(s *wire.Status, now time.Time) string {
-	if !s.Running {
-		return "No trace is running on this machine.\nTo start one: sudo ingero trace\n"
-	}
 	var b strings.Builder
 	t := s.Trace
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-12s %s\n", name, oneLine(fmt.Sprintf(format, args...)))
+	}
+	if !s.Running {
+		b.WriteString("No trace is running on this machine.\nTo start one: sudo ingero trace\n")
+		for _, p := range s.Problems {
+			line("Problem", "%s", p)
+		}
+		return b.String()
 	}
 	state := "healthy"
 	if !s.Healthy {
