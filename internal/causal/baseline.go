@@ -198,8 +198,7 @@ func (e *Engine) habit(all []weighted, steps []step) int64 {
 // isShort reports whether a wait takes at most a quarter of most steps.
 func isShort(ns int64, steps []step) bool {
 	const part = 4
-	short := 0.0
-	all := 0.0
+	short, all := 0.0, 0.0
 	for i := range steps {
 		if all += steps[i].weight; part*ns <= steps[i].length {
 			short += steps[i].weight

@@ -9,31 +9,35 @@ import (
 	"ingero/pkg/events"
 )
 
-// fed returns steps of 5 ms plus a wait for input, as long as the worker sleeps in each. Steps for which
-// sleeps is negative need no input.
-func fed(sleeps func(i int) int64, count int) []ledger.Step {
-	const victim = 7
-	feeder := events.Thread{PID: 20, TID: 21, Parent: victim, Name: events.NameOf("python3")}
-	worker := events.Thread{PID: 20, TID: 20, Parent: victim, Name: events.NameOf("python3")}
+// onGPU returns steps that wait 5 ms for the GPU. add adds to a step; what it adds to To also delays later steps.
+func onGPU(count int, add func(i int, s *ledger.Step)) (out []ledger.Step) {
 	now := start
-	var out []ledger.Step
 	for i := range count {
-		slept, waited := sleeps(i), int64(0)
-		if slept >= 0 {
-			waited = slept + 100*us
-		}
-		s := ledger.Step{PID: victim, TID: victim, From: now, Op: 0x0140, Kind: 1}
-		s.To = now + 5*ms + waited + int64(i%7)*10*us
+		s := ledger.Step{PID: 7, TID: 7, From: now, To: now + 5*ms + int64(i%7)*10*us, Op: 0x0140, Kind: 1}
 		s.Parts.GPUWait = 5 * ms
-		if waited > 0 {
-			s.Parts.Blocked[events.ReasonPipe] = waited
-			s.Waits = []ledger.Wait{{NS: waited, Count: 1, First: now, Last: now + waited, Who: feeder, State: events.WaitBlocked, Reason: events.ReasonPipe,
-				Waker: tick.WakerShare{Times: tick.Times{OnCPU: 100_000, Blocked: uint64(slept)}, Reason: events.ReasonSleep, Root: worker}}}
-		}
+		add(i, &s)
 		now = s.To
 		out = append(out, s)
 	}
 	return out
+}
+
+// fed returns steps of 5 ms plus a wait for input, as long as the worker sleeps in each. Steps for which
+// sleeps is negative need no input.
+func fed(sleeps func(i int) int64, count int) []ledger.Step {
+	feeder := events.Thread{PID: 20, TID: 21, Parent: 7, Name: events.NameOf("python3")}
+	worker := events.Thread{PID: 20, TID: 20, Parent: 7, Name: events.NameOf("python3")}
+	return onGPU(count, func(i int, s *ledger.Step) {
+		slept := sleeps(i)
+		if slept < 0 {
+			return
+		}
+		waited := slept + 100*us
+		s.To += waited
+		s.Parts.Blocked[events.ReasonPipe] = waited
+		s.Waits = []ledger.Wait{{NS: waited, Count: 1, First: s.From, Last: s.From + waited, Who: feeder, State: events.WaitBlocked, Reason: events.ReasonPipe,
+			Waker: tick.WakerShare{Times: tick.Times{OnCPU: 100_000, Blocked: uint64(slept)}, Reason: events.ReasonSleep, Root: worker}}}
+	})
 }
 
 // A sleeping worker is a culprit if it sleeps longer than usual, but not if it keeps a pace.
@@ -181,27 +185,20 @@ func TestSlowWorkerBesideTheGPU(t *testing.T) {
 // A worker may have done something else before it was known: the lower bound of the loss shrinks
 // accordingly.
 func TestUnknownWidens(t *testing.T) {
-	const victim = 7
-	worker := events.Thread{PID: 20, TID: 20, Parent: victim, Name: events.NameOf("worker")}
+	worker := events.Thread{PID: 20, TID: 20, Parent: 7, Name: events.NameOf("worker")}
 	for _, known := range []int64{10, 6} { // of 10 ms
-		now := start
-		var steps []ledger.Step
-		for i := range 1000 {
-			s := ledger.Step{PID: victim, TID: victim, From: now, Op: 0x0140, Kind: 1}
-			s.To = now + 5*ms + int64(i%7)*10*us
-			s.Parts.GPUWait = 5 * ms
-			if i%4 == 0 {
-				s.To += 10 * ms
-				s.Parts.Blocked[events.ReasonPipe] = 10 * ms
-				s.Waits = []ledger.Wait{{NS: 10 * ms, Count: 1, First: now, Last: now + 10*ms, Who: worker, State: events.WaitBlocked,
-					Reason: events.ReasonPipe, Waker: tick.WakerShare{Times: tick.Times{OnCPU: uint64(known * ms)}}}}
+		steps := onGPU(1000, func(i int, s *ledger.Step) {
+			if i%4 != 0 {
+				return
 			}
-			now = s.To
-			steps = append(steps, s)
-		}
+			s.To += 10 * ms
+			s.Parts.Blocked[events.ReasonPipe] = 10 * ms
+			s.Waits = []ledger.Wait{{NS: 10 * ms, Count: 1, First: s.From, Last: s.From + 10*ms, Who: worker, State: events.WaitBlocked,
+				Reason: events.ReasonPipe, Waker: tick.WakerShare{Times: tick.Times{OnCPU: uint64(known * ms)}}}}
+		})
 		e := New(1)
 		e.Add(steps)
-		got := chainsOf(e, now)
+		got := chainsOf(e, steps[len(steps)-1].To)
 		if len(got) != 1 || got[0].Rule != "input-wait" {
 			show(t, got)
 			t.Fatalf("%d chains, want one of input-wait", len(got))

@@ -11,9 +11,8 @@ import (
 // The CPU time that a worker takes from the job is part of the cost of waiting for its input. That of
 // another worker is not, and is too small to report.
 func TestWorkerOnTheJobsCPU(t *testing.T) {
-	const victim = 7
-	worker := events.Thread{PID: 20, TID: 20, Parent: victim, Name: events.NameOf("worker")}
-	other := events.Thread{PID: 21, TID: 21, Parent: victim, Name: events.NameOf("other")}
+	worker := events.Thread{PID: 20, TID: 20, Parent: 7, Name: events.NameOf("worker")}
+	other := events.Thread{PID: 21, TID: 21, Parent: 7, Name: events.NameOf("other")}
 	for _, tt := range []struct {
 		name  string
 		taker events.Thread
@@ -24,31 +23,25 @@ func TestWorkerOnTheJobsCPU(t *testing.T) {
 		{"both in turns", events.Thread{}, 50 * 42 * ms},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			now := start
-			var steps []ledger.Step
-			for i := range 1000 {
-				s := ledger.Step{PID: victim, TID: victim, From: now, Op: 0x0140, Kind: 1}
-				s.To = now + 5*ms + int64(i%7)*10*us
-				s.Parts.GPUWait = 5 * ms
-				if i >= 400 && i < 600 && i%4 == 0 {
-					s.To += 44 * ms
-					taker := tt.taker
-					if taker.TID == 0 {
-						taker = []events.Thread{worker, other}[i/4%2]
-					}
-					s.Parts.Blocked[events.ReasonPipe], s.Parts.Runnable = 40*ms, 4*ms
-					s.Waits = []ledger.Wait{
-						{NS: 40 * ms, Count: 1, First: now, Last: now + 40*ms, Who: worker, State: events.WaitBlocked, Reason: events.ReasonPipe,
-							Waker: tick.WakerShare{Times: tick.Times{OnCPU: uint64(40 * ms)}}},
-						{NS: 4 * ms, Count: 1, First: now + 40*ms, Last: now + 44*ms, Who: taker, State: events.WaitRunnable},
-					}
+			steps := onGPU(1000, func(i int, s *ledger.Step) {
+				if i < 400 || i >= 600 || i%4 != 0 {
+					return
 				}
-				now = s.To
-				steps = append(steps, s)
-			}
+				taker := tt.taker
+				if taker.TID == 0 {
+					taker = []events.Thread{worker, other}[i/4%2]
+				}
+				s.To += 44 * ms
+				s.Parts.Blocked[events.ReasonPipe], s.Parts.Runnable = 40*ms, 4*ms
+				s.Waits = []ledger.Wait{
+					{NS: 40 * ms, Count: 1, First: s.From, Last: s.From + 40*ms, Who: worker, State: events.WaitBlocked, Reason: events.ReasonPipe,
+						Waker: tick.WakerShare{Times: tick.Times{OnCPU: uint64(40 * ms)}}},
+					{NS: 4 * ms, Count: 1, First: s.From + 40*ms, Last: s.From + 44*ms, Who: taker, State: events.WaitRunnable},
+				}
+			})
 			e := New(1)
 			e.Add(steps)
-			got := chainsOf(e, now)
+			got := chainsOf(e, steps[len(steps)-1].To)
 			if len(got) != 1 || got[0].Rule != "input-wait" {
 				show(t, got)
 				t.Fatalf("%d chains, want one of input-wait", len(got))
