@@ -8,7 +8,7 @@ import (
 // inputWait requires five times the usual share: occasional short waits for input are normal.
 var inputWait = Rule{
 	Name: "input-wait", Needs: NeedWaits, Share: 0.05, Slow: 10, Problems: []string{"2", "12"},
-	Doc: "The job waited for input from one of its workers. The worker was too slow: it ran on a CPU meanwhile, or slept longer than usual.",
+	Doc: "The job waited for input from one of its workers, or until a worker served a page fault or read from a queue. The worker was too slow: it ran on a CPU meanwhile, or slept longer than usual.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
 			return p.crowdedWorker() || p.State == events.WaitBlocked && p.isInputWait() &&
