@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -134,12 +133,6 @@ func explain(err error) error {
 		return fmt.Errorf("not permitted: requires root, or CAP_BPF and CAP_PERFMON: %w", err)
 	}
 	return err
-}
-
-// Programs returns the names of the programs that only this mode loads; all modes share the
-// object's other programs.
-func Programs(m Mode) []string {
-	return slices.Concat(modePrograms[m].calls.names(), modePrograms[m].ranges.names())
 }
 
 // Verified returns the number of instructions that the verifier processed, for each loaded program.

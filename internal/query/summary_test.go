@@ -196,8 +196,8 @@ func TestThinnedSession(t *testing.T) {
 	s := summary(t, r, Filter{PIDs: []uint32{4821}, Ops: []events.Op{opLaunch}})
 	got := stats.Durations{Seen: s.Ops[0].Dur, All: s.Ops[0].Hist, Thinned: s.Ops[0].Thinned}
 	median, ok := got.Quantile(0.5)
-	if !s.Thinned || !ok || got.Error() != stats.HistError || median < 840 || median > 960 {
-		t.Errorf("thinned %v, median %d within %v", s.Thinned, median, got.Error())
+	if !s.Thinned || !ok || median < 840 || median > 960 {
+		t.Errorf("thinned %v, median %d", s.Thinned, median)
 	}
 	if len(s.Drops) != 1 || s.Drops[0].Count != 7 {
 		t.Errorf("drops = %v", s.Drops)

@@ -9,14 +9,11 @@ type Durations struct {
 	Thinned bool
 }
 
-// coarse reports whether the histogram is used.
-func (d Durations) coarse() bool { return d.Thinned && d.All != nil }
-
 // Quantile returns the smallest duration, in nanoseconds, that at least the share q of all calls
 // does not exceed. ok is false if no call is known to have returned. The longest (q >= 1) is exact
 // unless the record of the longest call is missing.
 func (d Durations) Quantile(q float64) (ns int64, ok bool) {
-	if !d.coarse() {
+	if !d.Thinned || d.All == nil {
 		if d.Seen == nil || d.Seen.Count() == 0 {
 			return 0, false
 		}
@@ -29,12 +26,4 @@ func (d Durations) Quantile(q float64) (ns int64, ok bool) {
 		}
 	}
 	return ns, ok
-}
-
-// Error returns the largest relative error of Quantile for 0 < q < 1.
-func (d Durations) Error() float64 {
-	if d.coarse() {
-		return HistError
-	}
-	return SketchError
 }
