@@ -177,7 +177,7 @@ func parts(to []Part, s *ledger.Step, k *relations) []Part {
 		w := &s.Waits[i]
 		p := Part{
 			Victim: s.PID, NS: w.NS, State: w.State, Reason: w.Reason, Flags: w.Flags, Who: w.Who, Call: w.Call,
-			Dev: w.Dev, CPU: w.CPU, Op: w.Op, Critical: w.Critical, Root: w.Reason, First: w.First, Last: w.Last, Stack: w.Stack,
+			Dev: w.Dev, CPU: w.CPU, Op: w.Op, Critical: w.Critical, Root: w.Reason, First: w.First, Last: w.Last, Stack: w.Stack, RootCall: w.Call,
 		}
 		if w.State == events.WaitBlocked && w.Who.TID != 0 && (forAnother(w.Reason) || servedBy(w.Reason, w.Flags, &w.Who)) && w.Waker.Total() > 0 {
 			if p.Waker = w.Who; w.Waker.Root.TID != 0 && w.Reason != events.ReasonGIL { // the holder of the GIL is to blame whatever it waits for

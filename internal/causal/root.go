@@ -3,6 +3,7 @@ package causal
 import (
 	"cmp"
 	"net"
+	"slices"
 	"strconv"
 
 	"ingero/internal/ledger"
@@ -20,17 +21,18 @@ var activities = map[events.Reason]tick.Activity{
 }
 
 // writes has the system calls that wait until data is on a disk.
-var writes = map[events.Syscall]bool{}
+var writes = callsNamed("write", "pwrite64", "writev", "pwritev", "pwritev2", "fsync", "fdatasync", "sync_file_range", "syncfs", "sync",
+	"msync", "ftruncate", "fallocate", "rename", "renameat2", "unlink", "unlinkat", "close")
 
-func init() {
-	for _, name := range []string{"write", "pwrite64", "writev", "pwritev", "pwritev2", "fsync", "fdatasync", "sync_file_range", "syncfs", "sync",
-		"msync", "ftruncate", "fallocate", "rename", "renameat2", "unlink", "unlinkat", "close"} {
-		for i := range events.Syscalls {
-			if events.Syscalls[i].Name == name {
-				writes[events.Syscall(i)] = true
-			}
+// callsNamed returns the set of the system calls with some names.
+func callsNamed(names ...string) map[events.Syscall]bool {
+	set := map[events.Syscall]bool{}
+	for i := range events.Syscalls {
+		if slices.Contains(names, events.Syscalls[i].Name) {
+			set[events.Syscall(i)] = true
 		}
 	}
+	return set
 }
 
 // root returns the root of a part.

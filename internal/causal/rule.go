@@ -112,8 +112,9 @@ type Part struct {
 	// Root is the reason of the victim's own wait; ReasonGIL if its waker, a thread of the same
 	// process, waited for the GIL.
 	Root        events.Reason
-	First, Last int64  // Unix ns
-	Stack       uint32 // where the victim blocked, 0: unknown, or it waited for a thread
+	RootCall    events.Syscall // of the victim's own wait
+	First, Last int64          // Unix ns
+	Stack       uint32         // where the victim blocked, 0: unknown, or it waited for a thread
 }
 
 // Key distinguishes culprits of one rule and one victim.

@@ -8,7 +8,7 @@ import (
 // inputWait requires five times the usual share: occasional short waits for input are normal.
 var inputWait = Rule{
 	Name: "input-wait", Needs: NeedWaits, Share: 0.05, Slow: 10, Problems: []string{"2", "12"},
-	Doc: "The job waited for input from one of its workers, or until a worker served a page fault or read from a queue. The worker was too slow: it ran on a CPU meanwhile, or slept longer than usual.",
+	Doc: "The job waited for input from one of its workers, or until a worker served a page fault, read from a queue or took the job's output. The worker was too slow: it ran on a CPU meanwhile, or slept longer than usual.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
 			return p.crowdedWorker() || p.State == events.WaitBlocked && p.isInputWait() &&
@@ -22,7 +22,7 @@ var inputWait = Rule{
 				return baselinePace
 			case p.crowdedWorker():
 				return baselineMeeting
-			case acts(p.awaits().group):
+			case !forAnother(p.Root):
 				return baselineHandOver
 			}
 			return baselineLittle
@@ -63,21 +63,32 @@ const (
 	inputGroup  = "input"
 	memoryGroup = "memory"
 	callGroup   = "call"
+	outputGroup = "output"
 )
 
 // acts reports whether a group is of waits that only a thread of this machine can end, and no request.
-func acts(group string) bool { return group == memoryGroup || group == callGroup }
+func acts(group string) bool {
+	return group == memoryGroup || group == callGroup || group == outputGroup
+}
 
 // awaits returns what the victim waited for.
 func (p *Part) awaits() awaited {
 	switch p.Root {
 	case events.ReasonMemory, events.ReasonFault:
 		return awaited{tick.ActivityPage, memoryGroup, tick.ForMemory}
-	case events.ReasonOther:
+	case events.ReasonPipe, events.ReasonSocket, events.ReasonOther:
+		if sends[p.RootCall] {
+			return awaited{tick.ActivityWrite, outputGroup, tick.ForOutput}
+		}
+	}
+	if p.Root == events.ReasonOther {
 		return awaited{tick.ActivityCompute, callGroup, tick.ForCall}
 	}
 	return awaited{tick.ActivityUnknown, inputGroup, "for its input"}
 }
+
+// sends has the system calls that wait until another thread takes data.
+var sends = callsNamed("write", "pwrite64", "writev", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg", "sendfile", "msgsnd", "mq_timedsend")
 
 // makesInput reports whether a thread with relation w makes the victim's input: a worker, or a rank
 // that writes to a pipe.

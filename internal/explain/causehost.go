@@ -58,7 +58,12 @@ var hostCauses = map[string]causeWords{
 		},
 	},
 	"input-wait": {
-		head: func(c *tick.Chain) string { return waitedFor(c, "waited for input from ") + culpritNames(c) },
+		head: func(c *tick.Chain) string {
+			if ended(c, tick.ForOutput) {
+				return "waited to write output to " + culpritNames(c)
+			}
+			return waitedFor(c, "waited for input from ") + culpritNames(c)
+		},
 		cause: func(c *tick.Chain, v *victim) string {
 			return v.name + " " + waitedFor(c, "waited for its input: ") + culprits(c)
 		},
@@ -166,6 +171,9 @@ func ended(c *tick.Chain, way string) bool {
 
 // waitedFor returns words for a wait for data; other words if the job waited for another reason.
 func waitedFor(c *tick.Chain, data string) string {
+	if ended(c, tick.ForOutput) {
+		return "waited to write its output: "
+	}
 	if ended(c, tick.ForMemory) || ended(c, tick.ForCall) {
 		return "waited for "
 	}
@@ -177,6 +185,8 @@ func fixWait(c *tick.Chain, v *victim) string {
 	switch {
 	case ended(c, tick.ForMemory):
 		return "read mapped files ahead in another thread; change the memory map (mmap, munmap, mprotect, madvise) less often; or make " + culpritNames(c) + " faster"
+	case ended(c, tick.ForOutput):
+		return "make the pipe, socket buffer or queue larger (F_SETPIPE_SZ, SO_SNDBUF), make " + culpritNames(c) + " faster, or write from another thread (for logs in Python: logging.handlers.QueueHandler)"
 	case ended(c, tick.ForCall):
 		return "make " + culpritNames(c) + " faster, or let another thread wait for it"
 	}
