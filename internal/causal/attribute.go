@@ -177,7 +177,7 @@ func parts(to []Part, s *ledger.Step, k *relations) []Part {
 		w := &s.Waits[i]
 		p := Part{
 			Victim: s.PID, NS: w.NS, State: w.State, Reason: w.Reason, Flags: w.Flags, Who: w.Who, Call: w.Call,
-			Dev: w.Dev, CPU: w.CPU, Op: w.Op, Critical: w.Critical, Root: w.Reason, First: w.First, Last: w.Last, Stack: w.Stack, RootCall: w.Call,
+			Dev: w.Dev, CPU: w.CPU, Op: w.Op, Critical: w.Critical, Root: w.Reason, First: w.First, Last: w.Last, Stack: w.Stack, RootCall: w.Call, Server: w.Asked > w.NS/2,
 		}
 		if w.State == events.WaitBlocked && w.Who.TID != 0 && (forAnother(w.Reason) || servedBy(w.Reason, w.Flags, &w.Who)) && w.Waker.Total() > 0 {
 			if p.Waker = w.Who; w.Waker.Root.TID != 0 && w.Reason != events.ReasonGIL { // the holder of the GIL is to blame whatever it waits for
@@ -197,6 +197,7 @@ func parts(to []Part, s *ledger.Step, k *relations) []Part {
 	for i := range to[first:] {
 		p := &to[first+i]
 		p.Relation, p.ViaRelation, p.Serves = k.relation(p.Victim, &p.Who), k.relation(p.Victim, &p.Via), k.answers(p.Victim)
+		p.Server = k.server(p)
 		k.name(p)
 	}
 	return to

@@ -109,6 +109,18 @@ func (k *relations) note(t *tick.Tick) {
 // answers reports whether a process had clients. Ranks are each other's clients.
 func (k *relations) answers(pid uint32) bool { return k.serves[pid] && k.meets[pid] == "" }
 
+// server reports whether the victim of a part waited for a worker that answers requests.
+func (k *relations) server(p *Part) bool {
+	end := p.end()
+	if p.Relation != tick.RelationWorker && p.ViaRelation != tick.RelationWorker || p.RootCall.Sends() {
+		return false
+	}
+	if k.answers(p.Victim) && !k.answers(end.PID) { // its client waits for it
+		return false
+	}
+	return p.Server || k.answers(end.PID) && (p.Root == events.ReasonSocket || p.Root == events.ReasonPoll)
+}
+
 // isClient reports whether the peer of a host sum connected to the process.
 func isClient(h *tick.HostSum) bool {
 	_, _, err := net.SplitHostPort(h.Object) // the port of a client is not known

@@ -98,6 +98,9 @@ type Part struct {
 	Via events.Thread
 	// Relation and ViaRelation are the relations of Who and Via to the victim.
 	Relation, ViaRelation tick.Relation
+	// Server reports that the victim waited for a worker that answers requests: the victim sent one just
+	// before, or the worker had TCP clients by the last tick.
+	Server bool
 	// Serves reports that the victim, which is no rank, had clients by the last tick.
 	Serves bool
 	// Waker is the thread that ended the victim's wait, if its activity is known.

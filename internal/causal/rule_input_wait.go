@@ -8,7 +8,7 @@ import (
 // inputWait requires five times the usual share: occasional short waits for input are normal.
 var inputWait = Rule{
 	Name: "input-wait", Needs: NeedWaits, Share: 0.05, Slow: 10, Problems: []string{"2", "12"},
-	Doc: "The job waited for input from one of its workers, or until a worker served a page fault, read from a queue or took the job's output. The worker was too slow: it ran on a CPU meanwhile, or slept longer than usual.",
+	Doc: "The job waited for input from one of its workers, or until a worker served a page fault, read from a queue, took the job's output or answered its request. The worker was too slow: it ran on a CPU meanwhile, or slept longer than usual.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
 			return p.crowdedWorker() || p.State == events.WaitBlocked && p.isInputWait() &&
@@ -43,6 +43,8 @@ var inputWait = Rule{
 				return inputGroup, "prepared input on the CPU that another worker needed"
 			case p.sleeps():
 				return a.group, "slept while the job waited " + a.what
+			case a.group == replyGroup:
+				return a.group, "answered late: the job waited " + a.what
 			case a.group != inputGroup:
 				return a.group, "was busy while the job waited " + a.what
 			}
@@ -64,11 +66,12 @@ const (
 	memoryGroup = "memory"
 	callGroup   = "call"
 	outputGroup = "output"
+	replyGroup  = "reply"
 )
 
 // acts reports whether a group is of waits that only a thread of this machine can end, and no request.
 func acts(group string) bool {
-	return group == memoryGroup || group == callGroup || group == outputGroup
+	return group == memoryGroup || group == callGroup || group == outputGroup || group == replyGroup
 }
 
 // awaits returns what the victim waited for.
@@ -77,18 +80,18 @@ func (p *Part) awaits() awaited {
 	case events.ReasonMemory, events.ReasonFault:
 		return awaited{tick.ActivityPage, memoryGroup, tick.ForMemory}
 	case events.ReasonPipe, events.ReasonSocket, events.ReasonOther:
-		if sends[p.RootCall] {
+		if p.RootCall.Sends() {
 			return awaited{tick.ActivityWrite, outputGroup, tick.ForOutput}
 		}
 	}
 	if p.Root == events.ReasonOther {
 		return awaited{tick.ActivityCompute, callGroup, tick.ForCall}
 	}
+	if p.Server {
+		return awaited{tick.ActivityUnknown, replyGroup, tick.ForReply}
+	}
 	return awaited{tick.ActivityUnknown, inputGroup, "for its input"}
 }
-
-// sends has the system calls that wait until another thread takes data.
-var sends = callsNamed("write", "pwrite64", "writev", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg", "sendfile", "msgsnd", "mq_timedsend")
 
 // makesInput reports whether a thread with relation w makes the victim's input: a worker, or a rank
 // that writes to a pipe.

@@ -38,6 +38,56 @@ func TestWaitsForOutput(t *testing.T) {
 	}
 }
 
+// A worker that answers requests is late with a reply. One that makes input may also answer short requests, or
+// send some itself.
+func TestWaitsForReplies(t *testing.T) {
+	job := events.Thread{PID: 7, TID: 7}
+	worker := events.Thread{PID: 40, TID: 40, Parent: 7, Name: events.NameOf("server")}
+	busy := tick.WakerShare{Times: tick.Times{OnCPU: uint64(4 * ms)}}
+	input := ledger.Wait{NS: 12 * ms, State: events.WaitBlocked, Reason: events.ReasonPoll, Who: worker, Waker: tick.WakerShare{Times: tick.Times{OnCPU: uint64(12 * ms)}}}
+	const prepared, late = "prepared input while the job waited", "answered late: the job waited for its reply"
+	for _, tt := range []struct {
+		name   string
+		w      ledger.Wait
+		asked  bool          // just before
+		server events.Thread // has TCP clients
+		loads  bool          // the worker makes input, too
+		want   string
+	}{
+		{name: "a manager computes", w: ledger.Wait{Reason: events.ReasonSocket, Waker: busy}, asked: true, want: late},
+		{name: "a server that the job asks by a pipe", w: ledger.Wait{Reason: events.ReasonPipe, Waker: busy}, asked: true, want: late},
+		{name: "a thread of an HTTP server of which nothing is known", w: ledger.Wait{Reason: events.ReasonPoll}, server: worker, want: late},
+		{name: "a client that the job answered before", w: ledger.Wait{Reason: events.ReasonSocket, Waker: busy}, asked: true, server: job, want: prepared},
+		{name: "a loader that the job asks for memory", w: ledger.Wait{Reason: events.ReasonSocket, Waker: busy}, asked: true, loads: true, want: prepared},
+		{name: "a loader", w: ledger.Wait{Reason: events.ReasonPoll, Waker: busy}, want: prepared},
+		{name: "a reader of output", w: ledger.Wait{Reason: events.ReasonPipe, Call: callNamed(t, "write"), Waker: busy}, asked: true, want: "was busy while the job waited to write to it"},
+	} {
+		tt.w.NS, tt.w.State, tt.w.Who = 4*ms, events.WaitBlocked, worker
+		if tt.asked {
+			tt.w.Asked = tt.w.NS
+		}
+		e := New(1)
+		if tt.server.PID != 0 {
+			e.relations.serves = map[uint32]bool{tt.server.PID: true}
+		}
+		steps := with(1000, 5, 4*ms, tt.w)
+		if tt.loads {
+			steps = with(1000, 5, 16*ms, input)
+			for i := range steps {
+				if x := &steps[i]; len(x.Waits) > 0 {
+					x.Waits = append(x.Waits, tt.w)
+				}
+			}
+		}
+		e.Add(steps)
+		got := chainsOf(e, start+20*s1)
+		if len(got) != 1 || got[0].Rule != "input-wait" || got[0].Culprits[0].What != tt.want {
+			show(t, got)
+			t.Errorf("%s: %d chains, want input-wait: %s", tt.name, len(got), tt.want)
+		}
+	}
+}
+
 func callNamed(t *testing.T, name string) events.Syscall {
 	t.Helper()
 	for i := range events.Syscalls {

@@ -174,6 +174,9 @@ func waitedFor(c *tick.Chain, data string) string {
 	if ended(c, tick.ForOutput) {
 		return "waited to write its output: "
 	}
+	if ended(c, tick.ForReply) {
+		return "waited for a reply: "
+	}
 	if ended(c, tick.ForMemory) || ended(c, tick.ForCall) {
 		return "waited for "
 	}
@@ -187,6 +190,8 @@ func fixWait(c *tick.Chain, v *victim) string {
 		return "read mapped files ahead in another thread; change the memory map (mmap, munmap, mprotect, madvise) less often; or make " + culpritNames(c) + " faster"
 	case ended(c, tick.ForOutput):
 		return "make the pipe, socket buffer or queue larger (F_SETPIPE_SZ, SO_SNDBUF), make " + culpritNames(c) + " faster, or write from another thread (for logs in Python: logging.handlers.QueueHandler)"
+	case ended(c, tick.ForReply):
+		return "make " + culpritNames(c) + " answer faster, send the request from another thread while the steps go on, or send fewer requests (many in one)"
 	case ended(c, tick.ForCall):
 		return "make " + culpritNames(c) + " faster, or let another thread wait for it"
 	}

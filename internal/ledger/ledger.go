@@ -218,6 +218,7 @@ func (l *Ledger) wait(w *events.Wait) {
 	if w.Flags&events.WaitPrevious == 0 {
 		q := &t.queue[len(t.queue)-1]
 		q.waker, q.forGIL = l.behind(t, w)
+		q.asked = l.asked(t, w)
 	}
 }
 

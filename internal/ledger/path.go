@@ -53,6 +53,26 @@ func (l *Ledger) behind(t *thread, w *events.Wait) (share tick.WakerShare, forGI
 	return p.share, p.forGIL
 }
 
+// askedNS is the longest time between a request and the wait for its reply.
+const askedNS = 1e6
+
+// asked reports whether a wait was for the reply to a request: just before it or during it, the same thread had
+// woken the thread that ended it, and that one had waited for data.
+func (l *Ledger) asked(t *thread, w *events.Wait) bool {
+	s := l.threads[w.Who.TID]
+	if w.State != events.WaitBlocked || s == nil || s == t || s.pid != w.Who.PID || s.pid == t.pid || !s.startedAt(w.Who.Start) {
+		return false
+	}
+	for i := range s.past.waits {
+		x := &s.past.waits[i]
+		if x.state == events.WaitBlocked && x.by.TID == t.tid && x.by.PID == t.pid && x.end >= w.Start-askedNS && x.end < w.End() &&
+			(x.reason == events.ReasonPipe || x.reason == events.ReasonSocket) && !x.call.Sends() {
+			return true
+		}
+	}
+	return false
+}
+
 // follow adds what a thread hop hops behind the wait did in [start, end), and returns the known
 // part, ns.
 func (l *Ledger) follow(p *path, who events.Thread, hop int, start, end int64) (known int64) {

@@ -285,3 +285,30 @@ func TestBehindWaitsThatChange(t *testing.T) {
 		t.Errorf("%+v, want 900 ms blocked", got)
 	}
 }
+
+// A wait is for a reply if the thread that waits has just woken the one that ends the wait from a wait for data.
+func TestAsked(t *testing.T) {
+	const us = int64(1e3)
+	client, feeder, server := events.Thread{PID: 1, TID: 1}, events.Thread{PID: 1, TID: 2}, events.Thread{PID: 9, TID: 9}
+	data := func(call events.Syscall, end int64, by events.Thread) events.Wait {
+		return events.Wait{PID: 9, TID: 9, Start: base - 2e6, Duration: 2e6 + end*us, State: events.WaitBlocked, Reason: events.ReasonSocket, Syscall: call, Who: by}
+	}
+	for _, tt := range []struct {
+		name string
+		last events.Wait // of the server
+		want bool
+	}{
+		{"just before", data(1, -50, client), true},
+		{"during the wait", data(1, 50, client), true},
+		{"long before", data(1, -1500, client), false},
+		{"another thread", data(1, -50, feeder), false},
+		{"it had waited to write", data(2, 50, client), false},
+	} {
+		l := New(0)
+		l.wait(&tt.last)
+		w := events.Wait{PID: 1, TID: 1, Start: base, Duration: 5e6, State: events.WaitBlocked, Reason: events.ReasonSocket, Who: server}
+		if got := l.asked(&thread{pid: 1, tid: 1}, &w); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}

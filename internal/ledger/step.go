@@ -137,6 +137,8 @@ type Wait struct {
 	// ForGIL is the part of Waker's time, ns, in which a thread between Who and Waker.Root waited
 	// for Python's lock, held by the next one.
 	ForGIL int64
+	// Asked is the part of NS in which Who answered a request: the thread that waited had woken it just before.
+	Asked int64
 	// Stack is where the thread blocked for most of the time, 0: unknown; see events.Wait.OwnStack.
 	Stack uint32
 
@@ -240,7 +242,7 @@ func (w *Wait) orphan() {
 
 // unname removes the thread and the parent from a wait.
 func (w *Wait) unname() {
-	w.Who, w.Waker, w.ForGIL = events.Thread{}, tick.WakerShare{}, 0
+	w.Who, w.Waker, w.ForGIL, w.Asked = events.Thread{}, tick.WakerShare{}, 0, 0
 	w.Flags |= events.WaitOthers
 	w.votes = wakerVotes{}
 }
@@ -258,6 +260,7 @@ func (w *Wait) merge(o *Wait) {
 		w.longest, w.CPU = o.longest, o.CPU
 	}
 	w.ForGIL += o.ForGIL
+	w.Asked += o.Asked
 	addWaker(&w.Waker, &o.Waker, &w.votes)
 	if o.Stack != 0 && w.stack.cast(w.Stack == o.Stack, o.NS) {
 		w.Stack = o.Stack

@@ -78,6 +78,7 @@ type queued struct {
 	events.Wait
 	waker  tick.WakerShare
 	forGIL int64 // as in Wait
+	asked  bool
 }
 
 func (t *thread) waiting() int { return len(t.queue) - t.head }
@@ -141,6 +142,9 @@ func (l *Ledger) apply(t *thread, q *queued) {
 		NS: w.Duration, Count: 1, First: w.Start, Last: w.End(), Who: w.Who, Op: w.Op, CPU: w.CPU, Call: w.Syscall,
 		Dev: w.Dev, State: w.State, Reason: w.Reason, Flags: w.Flags, Waker: q.waker, ForGIL: q.forGIL, Stack: w.OwnStack(), longest: w.Duration,
 		votes: votesOf(&q.waker), own: w.Who.PID == t.pid,
+	}
+	if q.asked {
+		x.Asked = w.Duration
 	}
 	if x.Stack != 0 {
 		x.stack = vote(w.Duration)

@@ -185,11 +185,13 @@ const (
 )
 
 // ForMemory ends the value of What if the job waited in a page fault or for its memory map, and ForCall if in a
-// system call of another kind. ForOutput ends it if the job waited to write to a pipe, socket or queue.
+// system call of another kind. ForOutput ends it if the job waited to write to a pipe, socket or queue,
+// and ForReply if it waited for a process that it had sent a request.
 const (
 	ForMemory = "in a page fault, or to change its memory map"
 	ForCall   = "in a system call until it acted"
 	ForOutput = "to write to it"
+	ForReply  = "for its reply"
 )
 
 // ChildEnd begins the value of What if the job waited for the end of a program that it started.

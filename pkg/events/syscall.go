@@ -146,6 +146,20 @@ func (s Syscall) Row() *SyscallRow {
 	return &SyscallRow{X86: -1, ARM64: -1, Reason: ReasonOther}
 }
 
+// Sends reports whether the call sends data, and so waits until another thread takes some.
+func (s Syscall) Sends() bool { return sends[s] }
+
+var sends = func() map[Syscall]bool {
+	set := map[Syscall]bool{}
+	for i := range Syscalls {
+		switch Syscalls[i].Name {
+		case "write", "pwrite64", "writev", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg", "sendfile", "msgsnd", "mq_timedsend":
+			set[Syscall(i)] = true
+		}
+	}
+	return set
+}()
+
 // String returns the call's name, "" for none, "syscall 400" for one without a row.
 func (s Syscall) String() string {
 	if s&syscallRaw != 0 {
