@@ -48,8 +48,8 @@ type Job struct {
 	PID      uint32 // its main process
 	t        testing.TB
 	child    *testkit.Child
-	hogs     []uint32
-	clock    []byte // shared memory: see clock.py
+	beside   []uint32 // the processes of the other program
+	clock    []byte   // shared memory: see clock.py
 	from, to time.Time
 }
 
@@ -72,10 +72,10 @@ func Start(t testing.TB, v *Victim, scripts, dir string, before ...string) *Job 
 		t.Fatal(err)
 	}
 	env := append([]string{"INGERO_SIM_SYNC=block", "INGERO_SIM_KERNEL_NS=1000000"}, v.Env...)
-	if v.Hog {
-		c := launch(t, Entered(in, work, Python(in, nil, "hog.py")...))
-		for range 2 {
-			j.hogs = append(j.hogs, number(t, c.Line("here ")))
+	if v.Beside != "" {
+		line := launch(t, Entered(in, work, Python(in, env, v.Beside)...)).Line("here ")
+		for pid := range strings.FieldsSeq(strings.TrimPrefix(line, "here ")) {
+			j.beside = append(j.beside, number(t, pid))
 		}
 	}
 	j.child = launch(t, Entered(in, work, append(before, Python(in, env, v.Script, v.Args...)...)...))
@@ -145,8 +145,8 @@ func (j *Job) End() *Truth {
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), x); err != nil {
 		j.t.Fatalf("%s printed %q: %v\n%s", j.Script, j.child.Stdout(), err, j.child.Stderr())
 	}
-	if j.Hog {
-		x.Culprits = j.hogs
+	if j.beside != nil {
+		x.Culprits = j.beside
 	}
 	return x
 }

@@ -67,12 +67,12 @@ func Judge(v *Victim, x *Truth, r *Report, marked []string) *Verdict {
 	for i := range r.Chains {
 		c := &r.Chains[i]
 		switch {
-		case slices.Contains(v.Rules, c.Rule) && !c.foreign(x, v.Hog):
+		case slices.Contains(v.Rules, c.Rule) && !c.foreign(x, v.Beside == hog):
 		case slices.Contains(v.With, c.Rule):
 			out.say(c)
 			out.Lines = c.reported(marked, out.Lines)
 			continue
-		case c.foreign(x, v.Hog):
+		case c.foreign(x, v.Beside == hog):
 			out.Busy = append(out.Busy, c.short())
 			out.Others += time.Duration(float64(c.LostNS) * float64(x.To.Sub(x.From)) / float64(max(c.WindowNS, 1)))
 			continue

@@ -2,6 +2,8 @@ package real
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -57,14 +59,23 @@ func read(t *testing.T, chains string) *Report {
 	return r
 }
 
-// Each victim has a unique name and a script, and there are enough faults and healthy jobs.
+// Each victim has a unique name, its scripts and a marked line, and there are enough faults and healthy jobs.
 func TestVictimsAreEnough(t *testing.T) {
+	const scripts = "testdata/victims"
 	var names []string
-	faults, healthy := 0, 0
+	faults, healthy, lines := 0, 0, Marked(t, scripts)
 	for i := range Victims {
 		v := &Victims[i]
 		if slices.Contains(names, v.Name) {
 			t.Errorf("two victims are named %s", v.Name)
+		}
+		for _, script := range []string{v.Script, v.Beside} {
+			if _, err := os.Stat(filepath.Join(scripts, script)); err != nil {
+				t.Errorf("%s: %v", v.Name, err)
+			}
+		}
+		if v.Line != "" && len(lines[v.Line]) == 0 {
+			t.Errorf("%s: no line of %s is marked as the fault", v.Name, v.Line)
 		}
 		if names = append(names, v.Name); len(v.Rules) > 0 {
 			faults++

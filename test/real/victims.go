@@ -7,15 +7,21 @@ type Victim struct {
 	Args   []string
 	Env    []string // in addition to every victim's: see Start
 	Attach bool     // traced by --pid once it is warm; otherwise from its first call on
-	Hog    bool     // another program takes the CPUs
+	Beside string   // script of another program, which runs first; none: empty
 	Rules  []string // any of them is right; none: no cause may be reported
 	With   []string // rules that explain a part of the loss beside one of Rules
 	Line   string   // Python function with the fault, whose line must be reported; empty: none
 	Small  bool     // its recording fits a small tape
 }
 
+// hog is the program that takes the CPUs during the fault.
+const hog = "hog.py"
+
 // slow makes a kernel take 40 ms: the length of a step that runs one kernel.
 var slow = []string{"INGERO_SIM_KERNEL_NS=40000000"}
+
+// quick makes a kernel take 0.2 ms: the host takes most of a step.
+var quick = []string{"INGERO_SIM_KERNEL_NS=200000"}
 
 // passive makes OpenMP's threads block until the next loop. By default they spin for 10 ms. On two
 // CPUs, the threads of a healthy job then keep each other from a CPU.
@@ -77,11 +83,11 @@ var Victims = []Victim{
 	{Name: "checkpoint: does not wait", Script: "checkpoint.py", Rules: nobody},
 
 	{Name: "graph: captured anew", Script: "graph.py", Args: []string{"--recapture"}, Rules: []string{"graph-recapture"}},
-	{Name: "graph: another program takes the CPUs", Script: "graph.py", Hog: true, Rules: ofCPU, Attach: true},
+	{Name: "graph: another program takes the CPUs", Script: "graph.py", Beside: hog, Rules: ofCPU, Attach: true},
 	{Name: "graph: replayed", Script: "graph.py", Rules: nobody, Attach: true},
 
 	{Name: "omp: too many threads", Script: "omp.py", Env: passive, Args: []string{"--threads", "64"}, Rules: []string{"own-threads"}},
-	{Name: "omp: another program takes the CPUs", Script: "omp.py", Env: passive, Hog: true, Rules: ofCPU, Attach: true},
+	{Name: "omp: another program takes the CPUs", Script: "omp.py", Env: passive, Beside: hog, Rules: ofCPU, Attach: true},
 	{Name: "omp: as many threads as CPUs", Script: "omp.py", Env: passive, Rules: nobody},
 
 	{Name: "pool: a thread computes", Script: "pool.py", Env: slow, Args: []string{"--fault", "churn"}, Rules: ofLock, Line: "prepare", Attach: true, Small: true},
@@ -102,4 +108,10 @@ var Victims = []Victim{
 	{Name: "asyncio: the loop computes", Script: "aio.py", Args: []string{"--loop", "compute"}, Rules: ofLock, Line: "compute", Attach: true},
 	{Name: "asyncio: the executor reads", Script: "aio.py", Args: []string{"--executor", "direct"}, Rules: ofDisk, Line: "direct"},
 	{Name: "asyncio: paced", Script: "aio.py", Rules: nobody, Attach: true},
+
+	{Name: "validate: a thread logs, threads save", Script: "validate.py", Rules: nobody},
+	{Name: "gan: the generator trains in some steps", Script: "gan.py", Rules: nobody, Attach: true},
+	{Name: "accumulate: a model becomes deeper", Script: "accumulate.py", Env: quick, Rules: nobody},
+	{Name: "sweep: each trial has another model", Script: "sweep.py", Rules: nobody, Attach: true},
+	{Name: "poll: requests come in bursts", Script: "poll.py", Beside: "submit.py", Rules: nobody, Attach: true},
 }
