@@ -23,6 +23,9 @@ var slow = []string{"INGERO_SIM_KERNEL_NS=40000000"}
 // quick makes a kernel take 0.2 ms: the host takes most of a step.
 var quick = []string{"INGERO_SIM_KERNEL_NS=200000"}
 
+// shared lets jobs take turns on the GPU.
+var shared = []string{"INGERO_SIM_SHARE=/srv/gpu"}
+
 // passive makes OpenMP's threads block until the next loop. By default they spin for 10 ms. On two
 // CPUs, the threads of a healthy job then keep each other from a CPU.
 var passive = []string{"OMP_WAIT_POLICY=PASSIVE"}
@@ -41,7 +44,9 @@ var (
 	ofPeer  = []string{"peer-slow", "input-wait", "lock-wait"} // another process of the job is late
 	ofCode  = []string{"own-code"}
 	ofCPU   = []string{"cpu-taken"}
-	nobody  []string // a healthy victim
+	ofTool  = []string{"tool-call"}  // a program that the job started
+	ofGPU   = []string{"gpu-shared"} // another job
+	nobody  []string                 // a healthy victim
 )
 
 // Victims lists all rows of the lab: faults of each program, and the healthy program.
@@ -58,6 +63,7 @@ var Victims = []Victim{
 	{Name: "loader: fork, sleeps", Script: "loader.py", Args: []string{"--fault", "sleep"}, Rules: ofInput, Line: "sleep"},
 	{Name: "loader: spawn, pinned, sleeps", Script: "loader.py", Args: []string{"--method", "spawn", "--pin", "--fault", "sleep"}, Rules: ofInput, Line: "sleep", Attach: true},
 	{Name: "loader: no workers, O_DIRECT", Script: "loader.py", Args: []string{"--workers", "0", "--fault", "direct", "--ms", "4"}, Rules: ofDisk, Line: "direct"},
+	{Name: "loader: no workers, a mapped file", Script: "loader.py", Args: []string{"--workers", "0", "--fault", "mapped", "--ms", "4"}, Rules: ofDisk, With: ofCode, Line: "mapped", Attach: true},
 	{Name: "loader: no workers, computes", Script: "loader.py", Args: []string{"--workers", "0", "--fault", "compute", "--ms", "4"}, Rules: ofCode, Line: "compute", Attach: true},
 	{Name: "loader: no workers, sleeps", Script: "loader.py", Args: []string{"--workers", "0", "--fault", "sleep", "--ms", "4"}, Rules: ofCode, Line: "sleep"},
 	{Name: "loader: fork", Script: "loader.py", Attach: true, Rules: nobody},
@@ -110,8 +116,17 @@ var Victims = []Victim{
 	{Name: "asyncio: paced", Script: "aio.py", Rules: nobody, Attach: true},
 
 	{Name: "validate: a thread logs, threads save", Script: "validate.py", Rules: nobody},
+	{Name: "validate: the report of the validation takes long", Script: "validate.py", Args: []string{"--fault", "python"}, Rules: ofCode, Line: "python"},
+	{Name: "validate: another job on the GPU", Script: "validate.py", Env: shared, Beside: "otherjob.py", Rules: ofGPU, Attach: true},
 	{Name: "gan: the generator trains in some steps", Script: "gan.py", Rules: nobody, Attach: true},
 	{Name: "accumulate: a model becomes deeper", Script: "accumulate.py", Env: quick, Rules: nobody},
 	{Name: "sweep: each trial has another model", Script: "sweep.py", Rules: nobody, Attach: true},
 	{Name: "poll: requests come in bursts", Script: "poll.py", Beside: "submit.py", Rules: nobody, Attach: true},
+
+	{Name: "results: another program holds the lock file", Script: "results.py", Beside: "holdfile.py", Rules: ofLock, Line: "add", Attach: true},
+	{Name: "database: another program has a transaction", Script: "database.py", Beside: "annotate.py", Rules: []string{"lock-wait", "own-code"}, Line: "samples", Attach: true},
+	{Name: "collect: the garbage collector reads many objects", Script: "collect.py", Rules: ofCode, Line: "refill", Attach: true},
+	{Name: "shell: a command takes long", Script: "shell.py", Args: []string{"--fault"}, Rules: ofTool, Line: "monitor"},
+	{Name: "launch: the job sleeps", Script: "launch.py", Rules: ofCode, Line: "sleep", Attach: true,
+		Args: []string{"/srv/loader.py", "--workers", "0", "--fault", "sleep", "--ms", "4"}},
 }

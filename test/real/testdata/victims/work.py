@@ -10,6 +10,7 @@ import zlib
 DATA = "/srv/data"
 SPENT = "/srv/spent"
 BLOCK = 1 << 20
+STRIDE = 1 << 15  # between pages that are read
 PACKED = zlib.compress(os.urandom(1 << 14) * 4)
 
 
@@ -42,11 +43,23 @@ def evicted(ns):
     os.close(fd)
 
 
+def mapped(ns):
+    fd = os.open(DATA, os.O_RDONLY)
+    pages, at, end = mmap.mmap(fd, 0, prot=mmap.PROT_READ), 0, time.perf_counter_ns() + ns
+    pages.madvise(mmap.MADV_RANDOM)
+    while time.perf_counter_ns() < end:
+        if at % len(pages) == 0:
+            pages.madvise(mmap.MADV_DONTNEED)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        at += pages[at % len(pages)] * 0 + STRIDE  # the fault
+    os.close(fd)
+
+
 def sleep(ns):
     time.sleep(ns / 1e9)  # the fault
 
 
-FAULTS = {f.__name__: f for f in (compute, python, direct, evicted, sleep)}
+FAULTS = {f.__name__: f for f in (compute, python, direct, evicted, mapped, sleep)}
 
 
 def spent(ns):
@@ -67,5 +80,5 @@ def run(fault, ms):
     """Runs a fault for ms milliseconds."""
     before = time.thread_time_ns()
     FAULTS[fault](int(ms * 1e6))
-    if fault in ("direct", "evicted"):
+    if fault in ("direct", "evicted", "mapped"):
         spent(time.thread_time_ns() - before)
