@@ -26,12 +26,15 @@ var lockWait = Rule{
 		},
 		Key: func(p *Part) Key {
 			if p.Via.TID != 0 {
-				return Key{ID: p.Via.TID, Reason: p.Reason, Did: cmp.Or(p.receives(), p.awaits().did)}
+				return Key{ID: p.Via.TID, Reason: p.Reason, Did: cmp.Or(p.receives(), p.pollsSleeper(), p.awaits().did)}
 			}
-			return Key{ID: p.Who.TID, Did: p.awaits().did}
+			return Key{ID: p.Who.TID, Did: cmp.Or(p.pollsSleeper(), p.awaits().did)}
 		},
 		Blame: func(p *Part) (group, what string) {
-			if group = "lock"; p.awaits().group != inputGroup {
+			switch group = "lock"; {
+			case p.pollsSleeper() != tick.ActivityUnknown:
+				group = sleeper
+			case p.awaits().group != inputGroup:
 				group = p.awaits().group
 			}
 			switch {
@@ -39,7 +42,7 @@ var lockWait = Rule{
 				return receiver, blockedItself(p.Reason)
 			case p.Via.TID != 0:
 				return group, blockedItself(p.Reason)
-			case group != "lock":
+			case acts(group):
 				return group, "was busy while the job waited " + p.awaits().what
 			}
 			return group, "held a lock, or had not finished"
@@ -48,7 +51,9 @@ var lockWait = Rule{
 		Word:    "locks",
 	},
 	// The first waits of a server for a thread that receives requests end before it has a known client.
-	Find: joinFinds(claimed(func(w *Window, x *Finding) bool { return x.Group != receiver || !w.idles(x) }), (*Window).noPeer),
+	Find: joinFinds(claimed(func(w *Window, x *Finding) bool {
+		return (x.Group != receiver || !w.idles(x)) && (x.Group != sleeper || !w.habit(x))
+	}), (*Window).noPeer),
 }
 
 // idles reports whether a finding's waits for threads that receive may mostly have been waits for requests.
@@ -76,6 +81,33 @@ func (w *Window) noPeer() (out []Finding) {
 
 // receiver is the group of waits for threads that may receive requests.
 const receiver = "receiver"
+
+// sleeper is the group of waits in poll for own threads that slept, or of which nothing is known: the thread
+// may post work at times, and the job has nothing to do until then.
+const sleeper = "sleeper"
+
+// pollsSleeper returns that a thread of the victim's own slept, as far as it is known, while the victim polled
+// for it.
+func (p *Part) pollsSleeper() tick.Activity {
+	if unknown := p.Waker.TID == 0 || 2*p.Unknown > p.NS; p.Root == events.ReasonPoll && p.isThreadWait() && (p.sleeps() || unknown) {
+		return tick.ActivitySleep
+	}
+	return tick.ActivityUnknown
+}
+
+// habit reports whether the steps that a finding made slow recur all the time, or are too few to tell.
+func (w *Window) habit(x *Finding) bool {
+	steps := w.stepsFound(x)
+	var slow []slowStep
+	count := 0.0
+	for i := range steps {
+		if slices.ContainsFunc(steps[i].excess(), func(g excess) bool { c := w.cause(g); return c.rule() == x.rule && c.group == x.Group }) {
+			slow = append(slow, slowStep{step: &steps[i]})
+			count += steps[i].weight
+		}
+	}
+	return count < fewestSlow && x.Lost < longStall || recurs(slow, steps)
+}
 
 // receives returns what the thread of the victim that it waited for did, if it may receive requests. The
 // holder of the GIL, or of the memory map, is to blame whatever it waits for.

@@ -61,7 +61,7 @@ func (w *Window) slowCode(b *ProcessHistory) (x Finding, ok bool) {
 	}
 	p := w.process(b.PID)
 	slow := w.slowSteps(p)
-	if len(slow) == 0 || recurs(decisive(slow), p) {
+	if len(slow) == 0 || recurs(decisive(slow), p.list) {
 		return x, false
 	}
 	var computed, slept, usual, count float64
@@ -241,23 +241,24 @@ func decisive(slow []slowStep) []slowStep {
 	return slow
 }
 
-// recurs reports whether the slow steps recur all the time: no time without one among them is much
+// recurs reports whether slow steps of a thread recur all the time: no time without one among its steps is much
 // longer than usual. The time of steps whose calls were not all measured does not count.
-func recurs(slow []slowStep, p *process) bool {
-	if len(slow) < fewestHabit {
+func recurs(slow []slowStep, steps []step) bool {
+	if len(slow) < fewestHabit || len(steps) == 0 {
 		return false
 	}
 	isSlow := make(map[int64]bool, len(slow))
 	for i := range slow {
 		isSlow[slow[i].to()] = true
 	}
-	inOrder := make([]*step, len(p.list))
-	for i := range p.list {
-		inOrder[i] = &p.list[i]
+	inOrder := make([]*step, len(steps))
+	first := steps[0].from
+	for i := range steps {
+		inOrder[i], first = &steps[i], min(first, steps[i].from)
 	}
 	slices.SortFunc(inOrder, func(a, b *step) int { return cmp.Compare(a.to(), b.to()) })
 	var gaps []weighted
-	last, longest, unmeasured := p.from, int64(0), 0.0
+	last, longest, unmeasured := first, int64(0), 0.0
 	gap := func(to int64) {
 		ns := max(to-last-int64(unmeasured), 0)
 		gaps = append(gaps, weighted{ns, 1})
@@ -272,7 +273,7 @@ func recurs(slow []slowStep, p *process) bool {
 			unmeasured += x.weight * float64(x.length)
 		}
 	}
-	gap(p.to)
+	gap(inOrder[len(inOrder)-1].to())
 	return float64(longest) < habitGaps*math.Log2(float64(len(gaps)))*float64(quantile(gaps, usualGap))
 }
 

@@ -105,10 +105,12 @@ func (w *Window) busiestPeer(x *Finding) (peer string, ok bool) {
 	for i := range x.Culprits {
 		pids[x.Culprits[i].Thread.PID] = true
 	}
+	names := w.namesOf(x)
 	queried, heard := map[string]uint64{}, map[string]uint64{}
 	for i := range w.host {
 		switch h := &w.host[i]; {
 		case !pids[h.PID] || h.PID == 0 || isClient(&h.HostSum):
+		case h.PID == x.PID && h.Comm != "" && names != nil && !names[h.Comm]: // the peer of another thread
 		case h.Kind == tick.HostConnect || h.Kind == tick.HostSend:
 			queried[h.Object] += max(h.Count, 1)
 		case h.Kind == tick.HostReceive:
@@ -125,6 +127,27 @@ func (w *Window) busiestPeer(x *Finding) (peer string, ok bool) {
 		}
 	}
 	return peer, ok
+}
+
+// namesOf returns the names of a finding's process, of its thread, and of the threads of the process that it
+// waited for; nil if the name of its thread is unknown.
+func (w *Window) namesOf(x *Finding) map[string]bool {
+	i := slices.IndexFunc(w.Tick.Threads, func(t tick.Thread) bool { return t.PID == x.PID && t.TID == x.TID })
+	if i < 0 || w.Tick.Threads[i].Comm == "" {
+		return nil
+	}
+	names := map[string]bool{w.Tick.Threads[i].Comm: true}
+	for i := range w.Tick.Processes {
+		if p := &w.Tick.Processes[i]; p.PID == x.PID {
+			names[p.Comm] = true
+		}
+	}
+	for i := range x.Culprits {
+		if c := &x.Culprits[i]; c.Own {
+			names[c.Thread.Name.String()] = true
+		}
+	}
+	return names
 }
 
 // received is how often a process received data from clients in a time range. Each of its waits for requests

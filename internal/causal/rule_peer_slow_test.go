@@ -52,3 +52,32 @@ func TestReceiver(t *testing.T) {
 		})
 	}
 }
+
+// A peer of another thread of the process, by its name, is not the one that a thread waits for.
+func TestPeerOfThread(t *testing.T) {
+	job := []tick.Process{{PID: 7, Comm: "python3"}}
+	for _, tt := range []struct {
+		name, thread, talks string // names of the thread that waits, and of the one with a peer
+		want                string // rule
+	}{
+		{"the thread itself", "engine", "engine", "tool-call"},
+		{"before it had its name", "engine", "python3", "tool-call"},
+		{"another thread", "engine", "heartbeat", ""},
+		{"a thread without a known name", "engine", "", "tool-call"},
+		{"the name of the thread is unknown", "", "heartbeat", "tool-call"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := New(1)
+			steps := with(1000, 50, 400*ms, ledger.Wait{NS: 400 * ms, State: events.WaitBlocked, Reason: events.ReasonPoll})
+			e.Add(steps)
+			got, _ := e.Tick(&tick.Tick{
+				Time: wall(steps[999].To), Window: time.Second, Processes: job, Threads: []tick.Thread{{PID: 7, TID: 7, Comm: tt.thread}},
+				HostSums: []tick.HostSum{{HostKey: tick.HostKey{Kind: tick.HostSend, PID: 7, Object: "10.0.0.7:6379"}, Comm: tt.talks, Count: 5}},
+			})
+			if tt.want == "" && len(got) != 0 || tt.want != "" && (len(got) != 1 || got[0].Rule != tt.want) {
+				show(t, got)
+				t.Errorf("%d chains, want %q", len(got), tt.want)
+			}
+		})
+	}
+}
