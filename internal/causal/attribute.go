@@ -80,7 +80,7 @@ func (c *causes) attribute(p *Part) (n uint32, ok bool) {
 		x.path.cast(p)
 		x.place.cast(p)
 		x.last = max(x.last, p.Last)
-		if p.State == events.WaitRunnable && len(x.cpus) < tick.MaxCPUs && !slices.Contains(x.cpus, p.CPU) {
+		if p.State == events.WaitRunnable && p.Via.TID == 0 && len(x.cpus) < tick.MaxCPUs && !slices.Contains(x.cpus, p.CPU) {
 			x.cpus = append(x.cpus, p.CPU)
 		}
 		return n, true

@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"slices"
 	"testing"
 
 	"ingero/internal/ledger"
@@ -123,5 +124,33 @@ func TestTooManyCulprits(t *testing.T) {
 	}
 	if x := &c.list[a]; x.thread.TID != 0 || x.what != "many short-running threads" {
 		t.Errorf("%+v", x)
+	}
+}
+
+// A thread that took the CPU of the thread that the victim waited for did not run on the victim's CPU.
+func TestCPUOfWaker(t *testing.T) {
+	holder := events.Thread{PID: 7, TID: 8, Name: events.NameOf("holder")}
+	direct := ledger.Wait{NS: 9 * ms, State: events.WaitRunnable, Who: stress, CPU: 3}
+	behind := ledger.Wait{NS: 5 * ms, State: events.WaitBlocked, Reason: events.ReasonLock, Who: holder, CPU: 3,
+		Waker: tick.WakerShare{Times: tick.Times{Runnable: uint64(5 * ms)}, By: stress}}
+	for _, tt := range []struct {
+		name  string
+		waits []ledger.Wait
+		cpus  []uint16
+		path  string
+	}{
+		{"the victim's own CPU", []ledger.Wait{direct}, []uint16{3}, ""},
+		{"that of the thread with the lock", []ledger.Wait{behind}, nil, "its own thread holder 8, which waited for a CPU"},
+		{"mostly the victim's", []ledger.Wait{behind, direct}, []uint16{3}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newCauses()
+			for _, p := range parts(nil, &ledger.Step{PID: 7, TID: 7, Waits: tt.waits}, &relations{}) {
+				c.attribute(&p)
+			}
+			if x := &c.list[0]; len(c.list) != 1 || x.rule().Name != cpuTaken.Name || !slices.Equal(x.cpus, tt.cpus) || x.path.text(7) != tt.path {
+				t.Errorf("%d causes, the first: %s, CPUs %v, path %q", len(c.list), x.rule().Name, x.cpus, x.path.text(7))
+			}
+		})
 	}
 }

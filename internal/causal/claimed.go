@@ -372,11 +372,13 @@ func (e *Engine) culprits(v *verdict, y *tally) []tick.Culprit {
 			break
 		}
 		x := &e.causes.list[n]
-		cpus := slices.Clone(x.cpus)
-		slices.Sort(cpus)
+		cpus, path := slices.Clone(x.cpus), x.path.text(v.s.pid)
+		if slices.Sort(cpus); path != "" { // most of it was on the CPU of another thread
+			cpus = nil
+		}
 		out = append(out, tick.Culprit{
 			Thread: x.thread, Own: x.own, Root: x.root, Agent: e.agent != 0 && x.thread.PID == e.agent,
-			What: x.what, Path: x.path.text(v.s.pid), CPUs: cpus, Stack: x.place.stack, Lost: time.Duration(y.by[n]),
+			What: x.what, Path: path, CPUs: cpus, Stack: x.place.stack, Lost: time.Duration(y.by[n]),
 		})
 	}
 	return out

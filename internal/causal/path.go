@@ -34,9 +34,12 @@ type path struct {
 	ns   int64                       // net weight of the votes for it
 }
 
-// cast votes with a part for its path.
+// noCPU is what a thread did that waited for a CPU.
+const noCPU = "waited for a CPU"
+
+// cast votes with a part for its path. A part of the victim's own wait for a CPU votes for none.
 func (x *path) cast(p *Part) {
-	if p.Waker.TID == 0 {
+	if p.Waker.TID == 0 && p.State != events.WaitRunnable {
 		return
 	}
 	hops, n := [tick.MaxHops]events.Thread{p.Waker}, 1
@@ -46,7 +49,7 @@ func (x *path) cast(p *Part) {
 			n++
 		}
 	}
-	if end := p.end(); end.TID != 0 && end.TID != hops[n-1].TID {
+	if end := p.end(); p.Waker.TID != 0 && end.TID != 0 && end.TID != hops[n-1].TID {
 		hops[n] = end
 	}
 	switch {
@@ -80,7 +83,7 @@ func (p *Part) end() events.Thread {
 func (p *Part) does() string {
 	switch {
 	case p.State == events.WaitRunnable:
-		return "waited for a CPU"
+		return noCPU
 	case p.State == events.WaitThrottled:
 		return "was throttled by its CPU quota"
 	case p.Via.TID == 0:
@@ -93,9 +96,10 @@ func (p *Part) does() string {
 	return "was blocked (" + p.Reason.String() + ")"
 }
 
-// text describes what a victim waited for, hop by hop; "" if the culprit is the direct waker.
+// text describes what a victim waited for, hop by hop; "" if the culprit is the direct waker, or took the CPU
+// of the victim itself.
 func (x *path) text(victim uint32) string {
-	if x.hops[1].TID == 0 {
+	if x.hops[1].TID == 0 && (x.hops[0].TID == 0 || x.does != noCPU) {
 		return ""
 	}
 	var b strings.Builder

@@ -87,6 +87,16 @@ func TestAdviceFollowsFromTheRoot(t *testing.T) {
 	}
 }
 
+// A program that takes the CPU of another thread keeps the job waiting for that thread, not for a CPU.
+func TestTakenFromAnotherThread(t *testing.T) {
+	c := chainOfRule("cpu-taken", 0, tick.Culprit{Thread: thread("hog", 8821, 8821), Path: "its own thread holder 8, which waited for a CPU"})
+	w := wordsFor(&c)
+	got := w.rootCause(&c, &victim{name: "train"})
+	if want := "hog (8821) ran on a CPU while the thread that train waited for had no CPU; train waited for its own thread holder 8, which waited for a CPU"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A limit is raised where it is set: in the group's manager, or in its file.
 func TestLimitsAreRaisedWhereTheyAre(t *testing.T) {
 	const (

@@ -32,6 +32,9 @@ var causes = map[string]causeWords{
 	"cpu-taken": {
 		head: func(c *tick.Chain) string { return "CPU taken by " + culpritNames(c) },
 		cause: func(c *tick.Chain, v *victim) string {
+			if len(c.Culprits) > 0 && c.Culprits[0].Path != "" {
+				return culprits(c) + " ran on a CPU while the thread that " + v.name + " waited for had no CPU"
+			}
 			return culprits(c) + " ran" + onCPUs(c) + " while " + v.name + " waited for a CPU"
 		},
 		fix: fixTaken,

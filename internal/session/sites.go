@@ -226,7 +226,7 @@ func (s *sites) setChains(chains []tick.Chain) {
 			switch x := &c.Culprits[j]; {
 			case x.Stack != 0:
 				x.At = s.places[x.Stack]
-			case x.What != "" || len(x.CPUs) == 0: // else it only took a CPU: no thread waited
+			case x.What != "" || len(x.CPUs) == 0 && x.Path == "": // else it only took a CPU: no thread waited
 				x.At = was.threads.keep(s.threads, threadKey{x.Thread.PID, x.Thread.TID}, s.places)
 			}
 		}
