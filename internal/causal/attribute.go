@@ -26,6 +26,7 @@ type cause struct {
 	baseline    baseline
 	group, what string
 	path        path
+	server      server
 	place       place
 	cpus        []uint16
 	first, last int64 // Unix ns: when it was first and last active
@@ -78,6 +79,9 @@ func (c *causes) attribute(p *Part) (n uint32, ok bool) {
 			x.group, x.what = claims.Blame(p)
 		}
 		x.path.cast(p)
+		if x.server.cast(p) { // no other program that ended a wait is to blame
+			x.thread, x.own = x.server.process(), false
+		}
 		x.place.cast(p)
 		x.last = max(x.last, p.Last)
 		if p.State == events.WaitRunnable && p.Via.TID == 0 && len(x.cpus) < tick.MaxCPUs && !slices.Contains(x.cpus, p.CPU) {

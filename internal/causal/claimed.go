@@ -378,7 +378,7 @@ func (e *Engine) culprits(v *verdict, y *tally) []tick.Culprit {
 		}
 		out = append(out, tick.Culprit{
 			Thread: x.thread, Own: x.own, Root: x.root, Agent: e.agent != 0 && x.thread.PID == e.agent,
-			What: x.what, Path: path, CPUs: cpus, Stack: x.place.stack, Lost: time.Duration(y.by[n]),
+			What: x.what + x.server.text(), Path: path, CPUs: cpus, Stack: x.place.stack, Lost: time.Duration(y.by[n]),
 		})
 	}
 	return out

@@ -91,9 +91,22 @@ func (p *Part) does() string {
 	case p.Reason == events.ReasonSleep:
 		return "slept"
 	case p.Dev != 0 && (p.Reason == events.ReasonDisk || p.Reason == events.ReasonFile):
-		return fmt.Sprintf("waited for disk %d:%d", p.Dev>>20, p.Dev&(1<<20-1))
+		return "waited for " + storage(p.Dev)
 	}
 	return "was blocked (" + p.Reason.String() + ")"
+}
+
+// storage names a device number: that of a disk, or of a file system without one (major number 0), such as FUSE
+// or NFS. 0: unknown.
+func storage(dev uint32) string {
+	major, minor := dev>>20, dev&(1<<20-1)
+	switch {
+	case dev == 0:
+		return "disk"
+	case major == 0:
+		return fmt.Sprintf("file system 0:%d", minor)
+	}
+	return fmt.Sprintf("disk %d:%d", major, minor)
 }
 
 // text describes what a victim waited for, hop by hop; "" if the culprit is the direct waker, or took the CPU

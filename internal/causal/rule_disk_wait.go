@@ -42,11 +42,7 @@ var diskWait = Rule{
 		},
 		Key: func(p *Part) Key { return Key{ID: p.Via.TID, Dev: p.Dev, Reason: p.Reason, Did: p.did()} },
 		Blame: func(p *Part) (group, what string) {
-			what = "disk"
-			if p.Dev != 0 {
-				what = fmt.Sprintf("disk %d:%d", p.Dev>>20, p.Dev&(1<<20-1))
-			}
-			switch {
+			switch what = storage(p.Dev); {
 			case p.Reason == events.ReasonFault:
 				what += ", for a page of memory"
 			case p.Call != 0:
@@ -63,6 +59,58 @@ var diskWait = Rule{
 		w.addUsual(x)
 		return true
 	}),
+}
+
+// server is the process that ended most of a victim's reads of a file system without a disk, by time: the
+// server of a FUSE mount. On overlayfs, btrfs, ZFS and NFS, interrupts and kernel threads end them. Other calls
+// may wait for a lock of another program that uses the file system.
+type server struct {
+	thread events.Thread // PID 0: no process
+	ns     int64         // net weight of the votes for it
+	all    int64         // ns: of all votes
+}
+
+// cast votes with a part for its server, if it is such a read. It returns false if the part is no wait for a file
+// system without a disk.
+func (x *server) cast(p *Part) bool {
+	page := p.Reason == events.ReasonFault && p.Flags&events.WaitIO != 0
+	if p.Via.TID != 0 || p.Dev == 0 || p.Dev>>20 != 0 || !page && !onDisk[p.Reason] {
+		return false
+	}
+	if !page && !p.Call.Reads() {
+		return true
+	}
+	who := p.Who
+	if who.TID == 0 || who.Parent == kthreadd || p.Relation.InJob() {
+		who = events.Thread{}
+	}
+	x.all += p.NS
+	switch {
+	case who.PID == x.thread.PID:
+		x.ns += p.NS
+	case x.ns < p.NS:
+		x.thread, x.ns = who, p.NS-x.ns
+	default:
+		x.ns -= p.NS
+	}
+	return true
+}
+
+// process returns a thread of the server, or the zero Thread.
+func (x *server) process() events.Thread {
+	if 2*x.ns <= x.all {
+		return events.Thread{}
+	}
+	return x.thread
+}
+
+// text names the server, if there is one.
+func (x *server) text() string {
+	p := x.process()
+	if p.PID == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", served by %s (%d)", p.Name, p.PID)
 }
 
 // addUsual raises the upper bound of a disk's cost if other processes used the disk in every tick of

@@ -1,6 +1,9 @@
 package events
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Syscall identifies a system call independently of its number on this architecture: an index into
 // [Syscalls], 0 for none. From 0x8000 on it is a number without a row, on the architecture of the
@@ -149,16 +152,23 @@ func (s Syscall) Row() *SyscallRow {
 // Sends reports whether the call sends data, and so waits until another thread takes some.
 func (s Syscall) Sends() bool { return sends[s] }
 
-var sends = func() map[Syscall]bool {
+// Reads reports whether the call reads from a file descriptor.
+func (s Syscall) Reads() bool { return reads[s] }
+
+var (
+	sends = named("write", "pwrite64", "writev", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg", "sendfile", "msgsnd", "mq_timedsend")
+	reads = named("read", "pread64", "readv", "preadv", "preadv2")
+)
+
+func named(names ...string) map[Syscall]bool {
 	set := map[Syscall]bool{}
 	for i := range Syscalls {
-		switch Syscalls[i].Name {
-		case "write", "pwrite64", "writev", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg", "sendfile", "msgsnd", "mq_timedsend":
+		if slices.Contains(names, Syscalls[i].Name) {
 			set[Syscall(i)] = true
 		}
 	}
 	return set
-}()
+}
 
 // String returns the call's name, "" for none, "syscall 400" for one without a row.
 func (s Syscall) String() string {
