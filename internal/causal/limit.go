@@ -47,6 +47,8 @@ type user struct {
 const (
 	maxUsers  = 3
 	userShare = 0.1 // of the group's CPU time: smallest share to name
+	// otherShare is the smallest share of the group's CPU time of a process beside the job to name.
+	otherShare = 0.3
 )
 
 // quotaUsers returns the threads of a finding's job that used up the CPU quota, largest CPU time
@@ -113,11 +115,44 @@ func throttledBy(w *Window, x *Finding) bool {
 		quota.Limit = l
 		quota.What = "CPU quota of " + l.Group + ": " + l.Value()
 	}
-	for _, u := range w.quotaUsers(x, l.CPUs()) {
+	users := w.quotaUsers(x, l.CPUs())
+	for _, u := range users {
 		x.Culprits = append(x.Culprits, tick.Culprit{
 			Thread: u.Thread, Root: tick.Root{Whose: u.relation, Did: tick.ActivityCrowd},
 			What: fmt.Sprintf("%d threads, %s of CPU time", u.count, span(int64(u.ns))), Lost: time.Duration(x.Lost),
 		})
 	}
+	if u, ok := w.otherUser(x); ok && len(users) == 0 {
+		x.Culprits = append(x.Culprits, tick.Culprit{
+			Thread: u.Thread, Root: tick.Root{Whose: tick.RelationStranger, Did: tick.ActivityCompute},
+			What: "used " + span(int64(u.ns)) + " of CPU time in the same cgroup", Lost: time.Duration(x.Lost),
+		})
+	}
 	return true
+}
+
+// otherUser returns the process beside a finding's job that used most of its cgroup's CPU time. ok is false if
+// it used less than otherShare of it.
+func (w *Window) otherUser(x *Finding) (most user, ok bool) {
+	if !w.aloneThrottled(x) {
+		return most, false
+	}
+	var all uint64
+	by := map[uint32]user{}
+	for i := range w.host {
+		h := &w.host[i]
+		if h.Kind != tick.HostThreads || !about(h, x) {
+			continue
+		}
+		_, name, _ := strings.Cut(h.Object, " ")
+		u := by[h.PID]
+		u.Thread, u.ns = events.Thread{PID: h.PID, TID: h.PID, Name: events.NameOf(cmp.Or(h.Comm, name))}, u.ns+h.NS
+		by[h.PID], all = u, all+h.NS
+	}
+	for _, u := range by {
+		if w.e.relations.relation(x.PID, &u.Thread) == tick.RelationStranger && (u.ns > most.ns || u.ns == most.ns && u.PID < most.PID) {
+			most = u
+		}
+	}
+	return most, most.PID != 0 && float64(most.ns) >= otherShare*float64(all)
 }

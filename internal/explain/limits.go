@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"path"
 	"strconv"
 	"strings"
@@ -206,6 +207,9 @@ func causeThrottled(c *tick.Chain, v *victim) string {
 		own := *c
 		own.Culprits = c.Culprits[1:]
 		s += ": " + culprits(&own) + " used most of it"
+	} else if len(c.Culprits) > 1 {
+		other := &c.Culprits[1]
+		s += fmt.Sprintf("; %s (%d) %s", threadName(&other.Thread), other.Thread.PID, clean(other.What))
 	}
 	return s
 }
