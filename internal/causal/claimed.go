@@ -20,7 +20,7 @@ type tally struct {
 	excess         float64 // ns: of the slow steps
 	by             map[uint32]float64
 	first, last    *step // slow steps, by time
-	worst          *step
+	worst, counted *step // counted: the last one in slow
 	worstLost      int64
 	seconds        losses
 	spread         bins
@@ -91,7 +91,7 @@ func (w *Window) judgeThread(s *series) []Finding {
 		return cmp.Or(cmp.Compare(b.lost, a.lost), cmp.Compare(a.rule, b.rule), cmp.Compare(a.group, b.group))
 	})
 	e.siblings(&v)
-	v.several()
+	e.several(&v)
 	e.crowd(&v)
 	var out []Finding
 	for _, y := range v.tally {
@@ -107,14 +107,10 @@ func (e *Engine) tally(v *verdict, x *step) {
 	if x.lost == 0 && x.max == 0 {
 		return
 	}
-	var byRule [maxRules]float64
 	for _, g := range x.excess() {
-		byRule[e.causes.list[g.cause].id.rule] += x.lossBy(g)
-	}
-	for i, g := range x.excess() {
 		c := &e.causes.list[g.cause]
 		rule := int(c.id.rule)
-		if byRule[rule] < max(leastSlow, slowShare*float64(x.normal)) {
+		if !e.slows(x, rule) {
 			continue
 		}
 		y := v.tallyOf(rule, c.group)
@@ -127,24 +123,34 @@ func (e *Engine) tally(v *verdict, x *step) {
 		y.by[g.cause] += x.weight * lost
 		y.seconds.add(x.to(), x.weight*lost)
 		y.spread.add(x.from, x.to(), x.weight*lost)
-		if !e.before(x, i, rule, c.group) {
-			y.slow += x.weight
-			more := max(x.length-x.normal, x.lost)
-			if x.period {
-				more = x.max // it may not have cost anything
-			}
-			y.excess += x.weight * float64(more)
-		}
+		y.count(x)
 		y.see(x, int64(lost))
 	}
 }
 
-// before reports whether an earlier part of the step has the same cause.
-func (e *Engine) before(x *step, i, rule int, group string) bool {
-	return slices.ContainsFunc(x.list[:i], func(g excess) bool {
-		c := &e.causes.list[g.cause]
-		return int(c.id.rule) == rule && c.group == group
-	})
+// slows reports whether a rule's parts cost a step enough.
+func (e *Engine) slows(x *step, rule int) bool {
+	lost := 0.0
+	for _, g := range x.excess() {
+		if int(e.causes.list[g.cause].id.rule) == rule {
+			lost += x.lossBy(g)
+		}
+	}
+	return lost >= max(leastSlow, slowShare*float64(x.normal))
+}
+
+// count counts a slow step, unless it was the last one counted.
+func (y *tally) count(x *step) {
+	if y.counted == x {
+		return
+	}
+	y.counted = x
+	y.slow += x.weight
+	more := max(x.length-x.normal, x.lost)
+	if x.period {
+		more = x.max // it may not have cost anything
+	}
+	y.excess += x.weight * float64(more)
 }
 
 func (y *tally) see(x *step, lost int64) {
@@ -187,9 +193,14 @@ func (e *Engine) siblings(v *verdict) {
 		if at < 0 || slices.Contains(reported, y) {
 			return false
 		}
-		reported[at].add(y, v.count)
+		reported[at].add(y)
 		return true
 	})
+	for _, y := range reported {
+		if len(y.merged) > 0 {
+			e.recount(v, y)
+		}
+	}
 }
 
 // parent returns the parent PID of the cause's largest culprit.
@@ -203,36 +214,13 @@ func (e *Engine) parent(y *tally) uint32 {
 	return e.causes.list[of].thread.Parent
 }
 
-// add merges another cause of the same rule. A step that both slowed counts twice, up to count
-// steps in all.
-func (y *tally) add(o *tally, count float64) {
-	y.lost += o.lost
-	y.min += o.min
-	y.max += o.max
-	y.slow = min(y.slow+o.slow, count)
-	y.excess += o.excess
-	for c, ns := range o.by {
-		y.by[c] += ns
-	}
-	for i, ns := range o.seconds {
-		y.seconds[i] += ns
-	}
-	for _, x := range o.spread {
-		y.spread.put(x)
-	}
-	y.merged = append(append(y.merged, o.group), o.merged...)
-	y.see(o.first, 0)
-	y.see(o.last, 0)
-	y.see(o.worst, o.worstLost)
-}
-
 // several is the group of a cause that stands for many small ones.
 const several = "several"
 
 // several merges the many small causes of a rule into one. Example: a build starts hundreds of
 // programs, none of which costs enough. The largest represents them all, unless a reported cause
 // outweighs the sum.
-func (v *verdict) several() {
+func (e *Engine) several(v *verdict) {
 	var reported [maxRules]float64
 	for _, y := range v.tally {
 		if v.enough(y) {
@@ -249,10 +237,14 @@ func (v *verdict) several() {
 			s = &tally{rule: y.rule, group: several, by: map[uint32]float64{}}
 			sums[y.rule] = s
 		}
-		s.add(y, v.count)
+		s.add(y)
 	}
 	for r := range Rules {
-		if s := sums[r]; s != nil && v.enough(s) && s.lost > reported[r] {
+		s := sums[r]
+		if s == nil || s.lost <= reported[r] {
+			continue
+		}
+		if e.recount(v, s); v.enough(s) {
 			v.tally = append(v.tally, s)
 		}
 	}

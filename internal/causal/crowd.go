@@ -60,9 +60,41 @@ func (e *Engine) crowdOf(v *verdict, rule int) {
 			return false
 		}
 		if y.group != several { // its small causes are added one by one
-			sum.add(y, v.count)
+			sum.add(y)
 		}
 		return true
 	})
+	e.recount(v, sum)
 	v.tally = append(v.tally, sum)
+}
+
+// add merges another cause of the same rule. The caller counts the slow steps when all are merged: see recount.
+func (y *tally) add(o *tally) {
+	y.lost += o.lost
+	y.min += o.min
+	y.max += o.max
+	for c, ns := range o.by {
+		y.by[c] += ns
+	}
+	for i, ns := range o.seconds {
+		y.seconds[i] += ns
+	}
+	for _, x := range o.spread {
+		y.spread.put(x)
+	}
+	y.merged = append(append(y.merged, o.group), o.merged...)
+	y.see(o.first, 0)
+	y.see(o.last, 0)
+	y.see(o.worst, o.worstLost)
+}
+
+// recount counts the slow steps of merged causes. A step that several of them slowed counts once.
+func (e *Engine) recount(v *verdict, y *tally) {
+	y.slow, y.excess, y.counted = 0, 0, nil
+	for i := range v.steps {
+		x := &v.steps[i]
+		if slices.ContainsFunc(x.excess(), func(g excess) bool { _, ok := y.by[g.cause]; return ok }) && e.slows(x, y.rule) {
+			y.count(x)
+		}
+	}
 }

@@ -10,6 +10,28 @@ import (
 	"ingero/pkg/events"
 )
 
+// A step that two merged causes slowed is one slow step.
+func TestMergeInOneStep(t *testing.T) {
+	gzip, rotate := events.Thread{PID: 100, TID: 100, Parent: 60}, events.Thread{PID: 101, TID: 101, Parent: 60}
+	gzip.Name, rotate.Name = events.NameOf("gzip"), events.NameOf("rotate")
+	steps := with(1000, 5, 2*ms, ledger.Wait{NS: 2 * ms, State: events.WaitRunnable, Who: gzip, Critical: true})
+	for i := range steps {
+		if s := &steps[i]; len(s.Waits) > 0 {
+			w := s.Waits[0]
+			s.Waits[0].NS -= ms / 10
+			w.NS, w.Who = ms/10, rotate
+			s.Waits = append(s.Waits, w)
+		}
+	}
+	e := New(1)
+	e.Add(steps)
+	got := chainsOf(e, steps[999].To)
+	if len(got) != 1 || len(got[0].Culprits) != 2 || got[0].Slow != 200 || got[0].Confidence < 0.95 {
+		show(t, got)
+		t.Error("want one chain with 200 slow steps")
+	}
+}
+
 // Newly seen programs of one process that go on are no burst.
 func TestHogsAreNoBurst(t *testing.T) {
 	steps := with(60, 1, 2*ms, ledger.Wait{NS: 2 * ms, State: events.WaitRunnable})
