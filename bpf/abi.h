@@ -352,10 +352,12 @@ enum host_kind {
 	HOST_SIGNAL, /* stops or kills the process. object: signal | sender's tgid << 32 */
 	HOST_RETRANSMIT, /* object: peer, as below */
 	HOST_CONNECT,
-	HOST_SEND, /* ns: the smoothed round trip at that time */
+	HOST_SEND, /* ns, for TCP: the smoothed round trip at that time */
 	HOST_RECEIVE,
 	HOST_KINDS,
 };
+
+enum host_peer { PEER_TCP, PEER_UDP, PEER_UNIX };
 
 enum host_room {
 	HOST_SUMS = 4096, /* separate host_keys */
@@ -365,11 +367,13 @@ enum host_room {
 /* Key of a host sum. */
 struct host_key {
 	__u32 tgid; /* 0: no process */
-	__u16 kind; /* enum host_kind */
-	__u16 port; /* of the peer, in network order; 0: any */
-	__u64 object[2]; /* peer: its IPv6 address, or mapped IPv4 address */
+	__u8 kind; /* enum host_kind */
+	__u8 peer; /* enum host_peer */
+	__u16 port; /* of the peer, in network order; 0: any. PEER_UNIX: bytes of its name, 0: a client */
+	/* peer: its IPv6 address, or mapped IPv4 address. PEER_UNIX: the end of its name */
+	__u64 object[4];
 };
-_Static_assert(sizeof(struct host_key) == 24, "host_key");
+_Static_assert(sizeof(struct host_key) == 40, "host_key");
 
 /* Exact sums; atomic adds. */
 struct host_sum {

@@ -11,6 +11,7 @@ const volatile __u64 file_calls[MAX_SYSCALLS / 64];
 #define S_IFCHR 0020000
 #define S_IFBLK 0060000
 #define S_IFSOCK 0140000
+#define AF_UNIX 1
 #define AF_INET 2
 #define AF_INET6 10
 

@@ -69,7 +69,7 @@ static __noinline int host_add(struct host_event *e)
 		s = bpf_map_lookup_elem(&host_sums, &e->key);
 	}
 	if (!s) {
-		struct host_key rest = { .kind = e->key.kind };
+		struct host_key rest = { .kind = e->key.kind, .peer = e->key.peer };
 
 		drop(DROP_HOST_FULL);
 		s = bpf_map_lookup_elem(&host_sums, &rest);

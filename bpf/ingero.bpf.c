@@ -71,6 +71,7 @@ EXPORT(enum, origins_use);
 EXPORT(enum, wait_state);
 EXPORT(enum, wait_flags);
 EXPORT(enum, host_kind);
+EXPORT(enum, host_peer);
 EXPORT(enum, host_room);
 EXPORT(enum, space_seen);
 EXPORT(enum, walk_end);

@@ -112,7 +112,24 @@ struct sock_common {
 
 struct sock {
 	struct sock_common __sk_common;
+	unsigned char sk_userlocks : 4;
+	unsigned short sk_type;
 	unsigned short sk_protocol;
+};
+
+struct sockaddr_un {
+	unsigned short sun_family;
+	char sun_path[108];
+};
+
+struct unix_address {
+	int len; /* of name */
+	struct sockaddr_un name[];
+};
+
+struct unix_sock {
+	struct unix_address *addr;
+	struct sock *peer;
 };
 
 struct socket {

@@ -186,9 +186,10 @@ const (
 type IngeroHostKey struct {
 	_      structs.HostLayout
 	Tgid   uint32
-	Kind   uint16
+	Kind   uint8
+	Peer   uint8
 	Port   uint16
-	Object [2]uint64
+	Object [4]uint64
 }
 
 type IngeroHostKind uint32
@@ -207,6 +208,14 @@ const (
 	IngeroHostKindHOST_SEND           IngeroHostKind = 10
 	IngeroHostKindHOST_RECEIVE        IngeroHostKind = 11
 	IngeroHostKindHOST_KINDS          IngeroHostKind = 12
+)
+
+type IngeroHostPeer uint32
+
+const (
+	IngeroHostPeerPEER_TCP  IngeroHostPeer = 0
+	IngeroHostPeerPEER_UDP  IngeroHostPeer = 1
+	IngeroHostPeerPEER_UNIX IngeroHostPeer = 2
 )
 
 type IngeroHostRoom uint32
@@ -972,6 +981,7 @@ const (
 	IngeroVarExportCallRecord   = "export_call_record"
 	IngeroVarExportDropReason   = "export_drop_reason"
 	IngeroVarExportHostKind     = "export_host_kind"
+	IngeroVarExportHostPeer     = "export_host_peer"
 	IngeroVarExportHostRoom     = "export_host_room"
 	IngeroVarExportLaunchLayer  = "export_launch_layer"
 	IngeroVarExportOriginsUse   = "export_origins_use"
@@ -1162,6 +1172,7 @@ type IngeroVariableSpecs struct {
 	ExportCallRecord   *ebpf.VariableSpec `ebpf:"export_call_record"`
 	ExportDropReason   *ebpf.VariableSpec `ebpf:"export_drop_reason"`
 	ExportHostKind     *ebpf.VariableSpec `ebpf:"export_host_kind"`
+	ExportHostPeer     *ebpf.VariableSpec `ebpf:"export_host_peer"`
 	ExportHostRoom     *ebpf.VariableSpec `ebpf:"export_host_room"`
 	ExportLaunchLayer  *ebpf.VariableSpec `ebpf:"export_launch_layer"`
 	ExportOriginsUse   *ebpf.VariableSpec `ebpf:"export_origins_use"`
@@ -1324,6 +1335,7 @@ type IngeroVariables struct {
 	ExportCallRecord   *ebpf.Variable `ebpf:"export_call_record"`
 	ExportDropReason   *ebpf.Variable `ebpf:"export_drop_reason"`
 	ExportHostKind     *ebpf.Variable `ebpf:"export_host_kind"`
+	ExportHostPeer     *ebpf.Variable `ebpf:"export_host_peer"`
 	ExportHostRoom     *ebpf.Variable `ebpf:"export_host_room"`
 	ExportLaunchLayer  *ebpf.Variable `ebpf:"export_launch_layer"`
 	ExportOriginsUse   *ebpf.Variable `ebpf:"export_origins_use"`

@@ -1,9 +1,11 @@
 package decode
 
 import (
+	"cmp"
 	"encoding/binary"
 	"net/netip"
 	"strconv"
+	"strings"
 
 	"ingero/internal/bpf"
 	"ingero/internal/tick"
@@ -13,6 +15,7 @@ import (
 // [tick.HostKey]'s object until its name is known.
 func HostKey(k *bpf.IngeroHostKey) tick.HostKey {
 	out := tick.HostKey{Kind: tick.HostEvent(k.Kind), PID: k.Tgid}
+	out.Kind = cmp.Or(sockets[bpf.IngeroHostPeer(k.Peer)][out.Kind], out.Kind)
 	switch out.Kind.Row().Object {
 	case "device":
 		if k.Object[0] != 0 {
@@ -27,6 +30,12 @@ func HostKey(k *bpf.IngeroHostKey) tick.HostKey {
 	return out
 }
 
+// sockets has the kinds of sums other than TCP's.
+var sockets = map[bpf.IngeroHostPeer]map[tick.HostEvent]tick.HostEvent{
+	bpf.IngeroHostPeerPEER_UDP:  {tick.HostSend: tick.HostUDPSend, tick.HostReceive: tick.HostUDPReceive},
+	bpf.IngeroHostPeerPEER_UNIX: {tick.HostSend: tick.HostUnixSend, tick.HostReceive: tick.HostUnixReceive},
+}
+
 // Device formats a device number as the kernel does.
 func Device(dev uint32) string {
 	const minorBits = 20
@@ -35,10 +44,14 @@ func Device(dev uint32) string {
 
 // peer returns the other end of a connection, "" if there is none.
 func peer(k *bpf.IngeroHostKey) string {
-	var b [16]byte
-	binary.NativeEndian.PutUint64(b[:8], k.Object[0])
-	binary.NativeEndian.PutUint64(b[8:], k.Object[1])
-	addr := netip.AddrFrom16(b).Unmap()
+	var b [32]byte
+	for i, x := range k.Object {
+		binary.NativeEndian.PutUint64(b[8*i:], x)
+	}
+	if bpf.IngeroHostPeer(k.Peer) == bpf.IngeroHostPeerPEER_UNIX {
+		return unixName(b[:], int(k.Port))
+	}
+	addr := netip.AddrFrom16([16]byte(b[:16])).Unmap()
 	if addr.IsUnspecified() {
 		return ""
 	}
@@ -46,6 +59,25 @@ func peer(k *bpf.IngeroHostKey) string {
 		return addr.String()
 	}
 	return netip.AddrPortFrom(addr, k.Port>>8|k.Port<<8).String()
+}
+
+// unixName formats the name of a UNIX socket, of which the kernel passes the end. In an abstract name, each
+// 0 is an "@", as in /proc/net/unix.
+func unixName(end []byte, length int) string {
+	start := ""
+	if length > len(end) {
+		start = "..."
+	}
+	name := string(end[:min(length, len(end))])
+	if start != "" || name == "" || name[0] != 0 {
+		name = strings.TrimRight(name, "\x00") // the path's end
+	}
+	return start + strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '@'
+		}
+		return r
+	}, strings.ToValidUTF8(name, "?"))
 }
 
 // HostSum returns the growth of a sum between two readings.

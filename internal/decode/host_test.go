@@ -11,25 +11,40 @@ import (
 
 // Kernel keys decode to the sums' keys.
 func TestHostKey(t *testing.T) {
-	peer := func(kind uint16, addr string, port uint16) bpf.IngeroHostKey {
+	peer := func(kind uint8, addr string, port uint16) bpf.IngeroHostKey {
 		k := bpf.IngeroHostKey{Tgid: 7, Kind: kind}
 		*(*[16]byte)(unsafe.Pointer(&k.Object)) = netip.MustParseAddr(addr).As16()
 		*(*[2]byte)(unsafe.Pointer(&k.Port)) = [2]byte{byte(port >> 8), byte(port)} // in network order
+		return k
+	}
+	udp := func(k bpf.IngeroHostKey) bpf.IngeroHostKey {
+		k.Peer = uint8(bpf.IngeroHostPeerPEER_UDP)
+		return k
+	}
+	unix := func(name string) bpf.IngeroHostKey {
+		k := bpf.IngeroHostKey{Tgid: 7, Kind: uint8(tick.HostSend), Peer: uint8(bpf.IngeroHostPeerPEER_UNIX), Port: uint16(len(name))}
+		copy((*[32]byte)(unsafe.Pointer(&k.Object))[:], name[max(len(name)-32, 0):])
 		return k
 	}
 	for _, x := range []struct {
 		in   bpf.IngeroHostKey
 		want tick.HostKey
 	}{
-		{bpf.IngeroHostKey{Tgid: 7, Kind: uint16(tick.HostDiskRead), Object: [2]uint64{254<<20 | 3}}, tick.HostKey{Kind: tick.HostDiskRead, PID: 7, Object: "254:3"}},
-		{bpf.IngeroHostKey{Kind: uint16(tick.HostDiskWrite)}, tick.HostKey{Kind: tick.HostDiskWrite}},
-		{bpf.IngeroHostKey{Tgid: 7, Kind: uint16(tick.HostSignal), Object: [2]uint64{99<<32 | 19}}, tick.HostKey{Kind: tick.HostSignal, PID: 7, Sender: 99, Object: "SIGSTOP"}},
-		{bpf.IngeroHostKey{Tgid: 7, Kind: uint16(tick.HostSignal), Object: [2]uint64{40}}, tick.HostKey{Kind: tick.HostSignal, PID: 7, Object: "signal 40"}},
-		{peer(uint16(tick.HostSend), "::ffff:10.0.0.7", 443), tick.HostKey{Kind: tick.HostSend, PID: 7, Object: "10.0.0.7:443"}},
-		{peer(uint16(tick.HostRetransmit), "fd00::1", 8080), tick.HostKey{Kind: tick.HostRetransmit, PID: 7, Object: "[fd00::1]:8080"}},
-		{peer(uint16(tick.HostReceive), "fd00::1", 0), tick.HostKey{Kind: tick.HostReceive, PID: 7, Object: "fd00::1"}},
-		{peer(uint16(tick.HostConnect), "::", 0), tick.HostKey{Kind: tick.HostConnect, PID: 7}},
-		{bpf.IngeroHostKey{Tgid: 7, Kind: uint16(tick.HostReclaim)}, tick.HostKey{Kind: tick.HostReclaim, PID: 7}},
+		{bpf.IngeroHostKey{Tgid: 7, Kind: uint8(tick.HostDiskRead), Object: [4]uint64{254<<20 | 3}}, tick.HostKey{Kind: tick.HostDiskRead, PID: 7, Object: "254:3"}},
+		{bpf.IngeroHostKey{Kind: uint8(tick.HostDiskWrite)}, tick.HostKey{Kind: tick.HostDiskWrite}},
+		{bpf.IngeroHostKey{Tgid: 7, Kind: uint8(tick.HostSignal), Object: [4]uint64{99<<32 | 19}}, tick.HostKey{Kind: tick.HostSignal, PID: 7, Sender: 99, Object: "SIGSTOP"}},
+		{bpf.IngeroHostKey{Tgid: 7, Kind: uint8(tick.HostSignal), Object: [4]uint64{40}}, tick.HostKey{Kind: tick.HostSignal, PID: 7, Object: "signal 40"}},
+		{peer(uint8(tick.HostSend), "::ffff:10.0.0.7", 443), tick.HostKey{Kind: tick.HostSend, PID: 7, Object: "10.0.0.7:443"}},
+		{peer(uint8(tick.HostRetransmit), "fd00::1", 8080), tick.HostKey{Kind: tick.HostRetransmit, PID: 7, Object: "[fd00::1]:8080"}},
+		{peer(uint8(tick.HostReceive), "fd00::1", 0), tick.HostKey{Kind: tick.HostReceive, PID: 7, Object: "fd00::1"}},
+		{peer(uint8(tick.HostConnect), "::", 0), tick.HostKey{Kind: tick.HostConnect, PID: 7}},
+		{udp(peer(uint8(tick.HostSend), "::ffff:10.0.0.2", 53)), tick.HostKey{Kind: tick.HostUDPSend, PID: 7, Object: "10.0.0.2:53"}},
+		{udp(peer(uint8(tick.HostReceive), "fd00::1", 0)), tick.HostKey{Kind: tick.HostUDPReceive, PID: 7, Object: "fd00::1"}},
+		{unix("/run/x.sock\x00"), tick.HostKey{Kind: tick.HostUnixSend, PID: 7, Object: "/run/x.sock"}},
+		{unix("\x00a\x00\n\xff"), tick.HostKey{Kind: tick.HostUnixSend, PID: 7, Object: "@a@@?"}},
+		{unix("/a/path/of/more/than/32/bytes/x.sock\x00"), tick.HostKey{Kind: tick.HostUnixSend, PID: 7, Object: "...th/of/more/than/32/bytes/x.sock"}},
+		{bpf.IngeroHostKey{Tgid: 7, Kind: uint8(tick.HostReceive), Peer: uint8(bpf.IngeroHostPeerPEER_UNIX)}, tick.HostKey{Kind: tick.HostUnixReceive, PID: 7}},
+		{bpf.IngeroHostKey{Tgid: 7, Kind: uint8(tick.HostReclaim)}, tick.HostKey{Kind: tick.HostReclaim, PID: 7}},
 	} {
 		if got := HostKey(&x.in); got != x.want {
 			t.Errorf("got %+v, want %+v", got, x.want)

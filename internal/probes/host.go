@@ -153,9 +153,14 @@ func arguments(kernel *btf.Spec, tracepoint string) []btf.FuncParam {
 
 // fillHostRests creates the sums of entries without room.
 func (t *Tracer) fillHostRests() error {
-	for kind := uint16(1); kind < uint16(bpf.IngeroHostKindHOST_KINDS); kind++ {
-		if err := t.objects.HostSums.Put(HostKey{Kind: kind}, HostSum{}); err != nil {
-			return fmt.Errorf("make the sums of the host: %w", err)
+	for kind := uint8(1); kind < uint8(bpf.IngeroHostKindHOST_KINDS); kind++ {
+		for peer := range uint8(bpf.IngeroHostPeerPEER_UNIX) + 1 { // only sends and receives have others than TCP
+			if peer > 0 && kind < uint8(bpf.IngeroHostKindHOST_SEND) {
+				continue
+			}
+			if err := t.objects.HostSums.Put(HostKey{Kind: kind, Peer: peer}, HostSum{}); err != nil {
+				return fmt.Errorf("make the sums of the host: %w", err)
+			}
 		}
 	}
 	return nil
@@ -221,7 +226,7 @@ type (
 const HostRoom = int(bpf.IngeroHostRoomHOST_SUMS)
 
 // HostRest reports whether a key is that of a sum of entries without room.
-func HostRest(k HostKey) bool { return k == HostKey{Kind: k.Kind} }
+func HostRest(k HostKey) bool { return k == HostKey{Kind: k.Kind, Peer: k.Peer} }
 
 // HostSums calls take for every host sum. The value is reused.
 func (t *Tracer) HostSums(take func(k HostKey, s *HostSum)) error {

@@ -3,6 +3,7 @@ package session
 import (
 	"testing"
 
+	"ingero/internal/bpf"
 	"ingero/internal/probes"
 	"ingero/internal/tick"
 )
@@ -26,12 +27,25 @@ func (k *hostKernel) ForgetHost(key probes.HostKey) (probes.HostSum, error) {
 	return s, nil
 }
 
-// Idle sums of a traced process are kept for long, unless they fill the kernel's room.
+// Idle sums of a traced process are kept for long, unless they fill the kernel's room. Those of entries without
+// room always stay.
 func TestIdleHostSums(t *testing.T) {
+	var rests []probes.HostKey
+	for kind := tick.HostDiskRead; kind <= tick.HostReceive; kind++ {
+		rests = append(rests, probes.HostKey{Kind: uint8(kind)})
+	}
+	for _, kind := range []tick.HostEvent{tick.HostSend, tick.HostReceive} {
+		for _, peer := range []bpf.IngeroHostPeer{bpf.IngeroHostPeerPEER_UDP, bpf.IngeroHostPeerPEER_UNIX} {
+			rests = append(rests, probes.HostKey{Kind: uint8(kind), Peer: uint8(peer)})
+		}
+	}
 	for sums, want := range map[int]int{100: 100, 3000: 0} {
 		k := &hostKernel{sums: map[probes.HostKey]probes.HostSum{}}
+		for _, rest := range rests {
+			k.sums[rest] = probes.HostSum{}
+		}
 		for i := range sums {
-			k.sums[probes.HostKey{Tgid: 7, Kind: uint16(tick.HostSend), Object: [2]uint64{0, uint64(i)}}] = probes.HostSum{Count: 1}
+			k.sums[probes.HostKey{Tgid: 7, Kind: uint8(tick.HostSend), Object: [4]uint64{0, uint64(i)}}] = probes.HostSum{Count: 1}
 		}
 		w := newHostWatch(k, nil, nil, nil)
 		w.procs = map[uint32]tracedProcess{7: {}}
@@ -42,7 +56,12 @@ func TestIdleHostSums(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(k.sums) != want || len(w.seen) != want || told != uint64(sums) {
+		for _, rest := range rests {
+			if _, ok := k.sums[rest]; !ok {
+				t.Errorf("%d idle sums: %+v was deleted", sums, rest)
+			}
+		}
+		if want += len(rests); len(k.sums) != want || len(w.seen) != want || told != uint64(sums) {
 			t.Errorf("%d idle sums: %d stay, %d are known, want %d; %d events were passed on", sums, len(k.sums), len(w.seen), want, told)
 		}
 	}

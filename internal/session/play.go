@@ -50,13 +50,23 @@ var upgrades = map[int]func(k tape.Kind, b []byte) ([]byte, error){
 	},
 	2: from2,
 	// In layout 3 no stack says that its thread took it of itself: those have no native frames.
-	3: func(_ tape.Kind, b []byte) ([]byte, error) { return b, nil },
+	3: from4,
+	4: from4,
+}
+
+// from4 converts from layout 4, in which host keys are shorter, and all peers are TCP peers.
+func from4(k tape.Kind, b []byte) ([]byte, error) {
+	const key, added = 24, 16
+	if (k != tape.HostSum && k != tape.HostLast) || len(b) < key {
+		return b, nil
+	}
+	return slices.Concat(b[:key], make([]byte, added), b[key:]), nil
 }
 
 // from2 converts from layout 2.
 func from2(k tape.Kind, b []byte) ([]byte, error) {
 	if k != tape.Thread || len(b) < threadHead {
-		return b, nil
+		return from4(k, b)
 	}
 	state, err := decode.ThreadFrom2(b[threadHead:])
 	return slices.Concat(b[:threadHead], state), err

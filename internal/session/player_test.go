@@ -11,6 +11,7 @@ import (
 
 	"ingero/internal/bpf"
 	"ingero/internal/decode"
+	"ingero/internal/probes"
 	"ingero/internal/tape"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -127,6 +128,29 @@ func TestTapesOfOtherLayouts(t *testing.T) {
 	ticks, err := playTape(t, tapeOf(t, old, whole()...))
 	if err != nil || upgraded != len(whole()) || ticks[0].Processes[0].Comm != "JOB" {
 		t.Errorf("%d frames were upgraded, %v", upgraded, err)
+	}
+}
+
+// Each older layout has shorter keys of host sums, with the same meaning. Other frames stay as they are.
+func TestFrom4(t *testing.T) {
+	key := decode.Bytes(&probes.HostKey{Tgid: 7, Kind: uint8(tick.HostSend), Port: 53, Object: [4]uint64{1, 2}})
+	sum := decode.Bytes(&probes.HostSum{Count: 3, Bytes: 4})
+	old := slices.Concat(key[:24], sum)
+	for _, tt := range []struct {
+		name      string
+		kind      tape.Kind
+		old, want []byte
+	}{
+		{"a sum", tape.HostSum, old, slices.Concat(key, sum)},
+		{"a deleted sum", tape.HostLast, old, slices.Concat(key, sum)},
+		{"a sum that is cut", tape.HostSum, old[:20], old[:20]},
+		{"a record", tape.Record, old, old},
+	} {
+		for abi := 1; abi <= 4; abi++ {
+			if got, err := upgrades[abi](tt.kind, bytes.Clone(tt.old)); err != nil || !bytes.Equal(got, tt.want) {
+				t.Errorf("%s of layout %d: %v, want %v, error %v", tt.name, abi, got, tt.want, err)
+			}
+		}
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 // HostEvent is a kind of host event, from the kernel's programs or its files.
 type HostEvent uint8
 
-// The kinds. Those summed by the kernel's programs come first, in the order of enum host_kind.
+// The kinds. Recordings have their numbers. Those summed by the kernel's programs come first, in the order of
+// enum host_kind.
 const (
 	HostDiskRead HostEvent = iota + 1
 	HostDiskWrite
@@ -44,6 +45,12 @@ const (
 	HostLimit
 	HostThreads
 	HostRefault
+
+	// Sums by the kernel's programs, too.
+	HostUDPSend
+	HostUDPReceive
+	HostUnixSend
+	HostUnixReceive
 
 	hostEvents
 )
@@ -92,6 +99,10 @@ var HostRows = [hostEvents]HostRow{
 	HostLimit:          {Name: "limit-reached", Title: "limits reached", Object: "limit", One: "time", NS: "throttling", PID: true},
 	HostThreads:        {Name: "thread-cpu", Title: "CPU by thread", Object: "threads", NS: "CPU", PID: true},
 	HostRefault:        {Name: "refault", Title: "pages read again", One: "page", Bytes: true, PID: true},
+	HostUDPSend:        {Name: "udp-send", Title: "UDP sends", Object: "peer", One: "send", Bytes: true, PID: true},
+	HostUDPReceive:     {Name: "udp-receive", Title: "UDP receives", Object: "peer", One: "receive", Bytes: true, PID: true},
+	HostUnixSend:       {Name: "unix-send", Title: "UNIX sends", Object: "peer", One: "send", Bytes: true, PID: true},
+	HostUnixReceive:    {Name: "unix-receive", Title: "UNIX receives", Object: "peer", One: "receive", Bytes: true, PID: true},
 }
 
 // Row returns the description of a kind; that of an unknown kind is empty.
@@ -115,7 +126,7 @@ type HostKey struct {
 	Kind   HostEvent
 	PID    uint32 // 0: no process in particular, or processes beyond the limit
 	Sender uint32 // HostSignal: sender; 0: the kernel
-	Object string // "vda", "10.0.0.7:443", "/system.slice", "SIGKILL", "order-0"; empty: none, or unknown
+	Object string // "vda", "10.0.0.7:443", "/run/x.sock", "/system.slice", "SIGKILL", "order-0"; empty: none, unknown, or clients of a UNIX socket
 }
 
 // noLimit follows the cgroup in the object of a HostOOM if no memory limit was reached: the machine had no

@@ -8,12 +8,14 @@
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -185,6 +187,76 @@ static void tcp(int n, int port)
 	done();
 }
 
+// turns sends n messages from a client to a server and back.
+static void turns(int n, int client, int server)
+{
+	struct sockaddr_storage from;
+	socklen_t len;
+	char buf[64] = "x";
+
+	for (int i = 0; i < n; i++) {
+		len = sizeof(from);
+		if (send(client, buf, 50, 0) != 50 ||
+		    recvfrom(server, buf, 50, 0, (void *)&from, &len) != 50)
+			die("ask");
+		if (sendto(server, buf, 50, 0, len ? (void *)&from : NULL, len) != 50 ||
+		    recv(client, buf, 50, 0) != 50)
+			die("answer");
+	}
+}
+
+// local connects to a UNIX socket of the process with a name of length len.
+static void local(int n, int type, const char *name, size_t len)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	socklen_t size = offsetof(struct sockaddr_un, sun_path) + len;
+	int server = socket(AF_UNIX, type, 0), client = socket(AF_UNIX, type, 0);
+
+	memcpy(a.sun_path, name, len);
+	if (bind(server, (void *)&a, size) || listen(server, 1) ||
+	    connect(client, (void *)&a, size))
+		die("connect");
+	turns(n, client, accept(server, NULL, NULL));
+}
+
+// sockets N DIR: sends N messages there and back over each kind of socket.
+static void sockets(int n, const char *dir)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				 .sin_port = htons(5353) };
+	struct sockaddr_un logs = { AF_UNIX, "log" };
+	socklen_t len = sizeof(a);
+	int fd, peer, pair[2];
+	char buf[64] = "x";
+
+	ready(); // lo is up
+	if (chdir(dir))
+		die(dir);
+	peer = socket(AF_INET, SOCK_DGRAM, 0);
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	if (bind(peer, (void *)&a, len) || connect(fd, (void *)&a, len))
+		die("bind");
+	turns(n, fd, peer);
+	if (getsockname(fd, (void *)&a, &len) || connect(peer, (void *)&a, len))
+		die("connect");
+	turns(n, fd, peer); // the server is connected, too
+	local(n, SOCK_STREAM, "a.sock", sizeof("a.sock"));
+	local(n, SOCK_SEQPACKET, "\0abcdefghijklmnopqrstuvwxyz0123456789", 37);
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) // between a parent and its workers
+		die("socketpair");
+	turns(n, pair[0], pair[1]);
+	fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+	peer = socket(AF_UNIX, SOCK_DGRAM, 0); // takes logs
+	if (bind(peer, (void *)&logs, sizeof(logs)) || connect(fd, (void *)&logs, sizeof(logs)))
+		die("log");
+	for (int i = 0; i < n; i++)
+		if (send(fd, buf, 50, 0) != 50 || recv(peer, buf, 50, 0) != 50)
+			die("log");
+	puts("done");
+	done();
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
@@ -199,6 +271,8 @@ int main(int argc, char **argv)
 		spin(atoi(argv[2]));
 	else if (!strcmp(mode, "tcp") && argc > 3)
 		tcp(atoi(argv[2]), atoi(argv[3]));
+	else if (!strcmp(mode, "sockets") && argc > 3)
+		sockets(atoi(argv[2]), argv[3]);
 	else if (!strcmp(mode, "wait")) { // and blocks SIGUSR2
 		sigset_t set;
 

@@ -115,11 +115,12 @@ func textsOf(t *testing.T, k tape.Kind, b []byte) map[string][]string {
 	case k == tape.HostSum || k == tape.HostLast:
 		var key probes.HostKey
 		var sum probes.HostSum
-		if err := decode.Fill(&sum, b[len(decode.Bytes(&key)):]); err != nil {
+		at := len(b) - len(decode.Bytes(&sum)) // older layouts have shorter keys
+		if err := decode.Fill(&sum, b[at:]); err != nil {
 			t.Fatal(err)
 		}
 		decode.RenameComm(&sum.Comm, note)
-		if err := decode.Fill(&key, b[:len(decode.Bytes(&key))]); err != nil {
+		if err := decode.Fill(&key, append(bytes.Clone(b[:at]), make([]byte, len(decode.Bytes(&key))-at)...)); err != nil {
 			t.Fatal(err)
 		}
 		if k := decode.HostKey(&key); k.Kind.Row().Object == "peer" && k.Object != "" {
