@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"time"
 
 	"ingero/internal/ledger"
 	"ingero/internal/tick"
@@ -77,21 +78,35 @@ type relations struct {
 	steps   map[uint32]bool   // of these, processes with their own steps
 	meets   map[uint32]string // what the ranks of one job have in common, by process; "": unknown
 	serves  map[uint32]bool   // processes that had clients
+	heard   heard
+}
+
+// heard has the peers over UDP and UNIX sockets that sent data, by process.
+type heard map[uint32]map[string]bool
+
+// asked is a peer that a process queries.
+type asked struct {
+	pid  uint32
+	peer string
 }
 
 const (
 	maxRelations = 1 << 14
-	maxParent    = 8 // ancestors to examine
+	maxHeard     = 1 << 8 // peers of a process
+	maxParent    = 8      // ancestors to examine
 )
 
 // note takes in the processes of a tick. Ended processes stay until the table is full.
 func (k *relations) note(t *tick.Tick) {
 	if k.parents == nil || max(len(k.parents), len(k.serves)) > maxRelations {
-		*k = relations{map[uint32]uint32{}, map[uint32]string{}, map[uint32]bool{}, map[uint32]bool{}, map[uint32]string{}, map[uint32]bool{}}
+		*k = relations{map[uint32]uint32{}, map[uint32]string{}, map[uint32]bool{}, map[uint32]bool{}, map[uint32]string{}, map[uint32]bool{}, k.heard}
 	}
 	for i := range t.HostSums {
-		if h := &t.HostSums[i]; h.Kind == tick.HostReceive && isClient(h) {
+		switch h := &t.HostSums[i]; {
+		case h.Kind == tick.HostReceive && isClient(h):
 			k.serves[h.PID] = true
+		case h.Kind == tick.HostUDPReceive || h.Kind == tick.HostUnixReceive:
+			k.heard.note(h)
 		}
 	}
 	for i := range t.Requests {
@@ -101,9 +116,46 @@ func (k *relations) note(t *tick.Tick) {
 		for i := range list {
 			p := &list[i]
 			k.names[p.PID] = p.Comm
+			if !p.Ended.IsZero() && t.Time.Sub(p.Ended) > windowSeconds*time.Second { // no window has it
+				delete(k.heard, p.PID)
+			}
 			k.parents[p.PID], k.meets[p.PID], k.traced[p.PID] = p.PPID, meeting(p), !p.Mapped.IsZero() || !p.Attached.IsZero()
 		}
 	}
+}
+
+// note adds the peer of a sum. A full list of peers begins anew.
+func (d *heard) note(h *tick.HostSum) {
+	if *d == nil || len(*d) > maxRelations {
+		*d = heard{}
+	}
+	if peers := (*d)[h.PID]; peers == nil || len(peers) >= maxHeard && !peers[h.Object] {
+		(*d)[h.PID] = map[string]bool{}
+	}
+	(*d)[h.PID][h.Object] = true
+}
+
+// foreign reports whether a thread is known to be of a process outside the job of another one: its relatives may give
+// it work. An ancestor that is not known may make them relatives.
+func (k *relations) foreign(pid uint32, who *events.Thread) bool {
+	self := events.Thread{PID: pid, TID: pid}
+	return who.TID != 0 && k.relation(pid, who) == tick.RelationStranger && !k.within(&self, who.PID, "") &&
+		!k.within(who, k.parents[pid], "") && k.descends(pid) && k.descends(cmp.Or(who.Parent, who.PID))
+}
+
+// descends reports whether all ancestors of a process are known.
+func (k *relations) descends(pid uint32) bool {
+	for range maxParent {
+		if pid <= kthreadd {
+			return true
+		}
+		parent, ok := k.parents[pid]
+		if !ok {
+			return false
+		}
+		pid = parent
+	}
+	return pid <= kthreadd
 }
 
 // answers reports whether a process had clients. Ranks are each other's clients.

@@ -127,6 +127,7 @@ type Key struct {
 	Op     events.Op
 	Reason events.Reason
 	Did    tick.Activity
+	Root   events.Reason // of the victim's own wait, if it matters
 	Size   uint8
 }
 

@@ -2,6 +2,7 @@ package causal
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"ingero/internal/govern"
@@ -33,7 +34,11 @@ var peerSlow = Rule{
 		Started: true,
 		Key: func(p *Part) Key {
 			if p.isPeerWait() {
-				return Key{ID: p.end().PID, Reason: p.asleep(), Did: p.awaits().did}
+				k := Key{ID: p.end().PID, Reason: p.asleep(), Did: p.awaits().did}
+				if p.Root == events.ReasonPipe {
+					k.Root = p.Root
+				}
+				return k
 			}
 			return Key{ID: p.Via.TID, Reason: p.Reason}
 		},
@@ -69,12 +74,54 @@ var peerSlow = Rule{
 	}),
 }
 
-// peerOf returns the peer of a finding. It is "" for ranks, which query each other; ok is false if no peer is
-// known.
+// peerOf returns the peer of a finding. It is "" for ranks, which query each other, and for processes at UNIX
+// sockets, which are culprits themselves; ok is false if no peer is known.
 func (w *Window) peerOf(x *Finding) (peer string, ok bool) {
+	if peer, ok = w.silentPeer(x); ok {
+		return peer, true
+	}
 	peer, ok = w.busiestPeer(x)
-	return peer, ok || slices.ContainsFunc(x.Culprits, func(c tick.Culprit) bool { return isRank(&c) })
+	return peer, ok || slices.ContainsFunc(x.Culprits, func(c tick.Culprit) bool { return isRank(&c) }) || w.asksLocally(x)
 }
+
+// asksLocally reports whether the process of a finding queries one at a UNIX socket, and mostly waited, at sockets,
+// for processes outside its job. Clients of its own may give it work. Which process has the name of a socket is
+// unknown.
+func (w *Window) asksLocally(x *Finding) bool {
+	asks := false
+	for i := range w.host {
+		switch h := &w.host[i]; {
+		case h.PID != x.PID || h.Kind != tick.HostUnixSend && h.Kind != tick.HostUnixReceive:
+		case h.Object == "":
+			return false
+		default:
+			asks = asks || w.answered(&h.HostSum)
+		}
+	}
+	if !asks {
+		return false
+	}
+	var local, all float64
+	steps := w.stepsFound(x)
+	for i := range steps {
+		s := &steps[i]
+		for _, g := range s.excess() {
+			c := w.cause(g)
+			if c.rule() != x.rule || c.group != x.Group {
+				continue
+			}
+			lost := s.weight * s.lossBy(g)
+			all += lost
+			if c.id.key.Root != events.ReasonPipe && c.what != tick.APeer && w.e.relations.foreign(x.PID, &c.thread) {
+				local += lost
+			}
+		}
+	}
+	return local > all/2
+}
+
+// answered reports whether the peer of a sum ever sent data. Others take logs or metrics.
+func (w *Window) answered(h *tick.HostSum) bool { return w.e.relations.heard[h.PID][h.Object] }
 
 // isPeerWait reports whether the victim waited for data from another process that does not make its
 // input.
@@ -98,35 +145,81 @@ func (p *Part) isThreadWait() bool {
 // receive requests. In other processes, that thread may hold a lock.
 func (p *Part) hasReceiver() bool { return p.Serves && p.receives() != tick.ActivityUnknown }
 
-// busiestPeer returns the peer that the process of a finding, or one of its culprits, queries most; if it
-// queries none, the peer that sends it data most often. ok is false if there is none.
-func (w *Window) busiestPeer(x *Finding) (peer string, ok bool) {
+// talks calls take for each sum about a server as the peer of the process of a finding, or of one of its
+// culprits.
+func (w *Window) talks(x *Finding, take func(h *HostSample)) {
 	pids := map[uint32]bool{x.PID: true}
 	for i := range x.Culprits {
 		pids[x.Culprits[i].Thread.PID] = true
 	}
 	names := w.namesOf(x)
-	queried, heard := map[string]uint64{}, map[string]uint64{}
 	for i := range w.host {
 		switch h := &w.host[i]; {
 		case !pids[h.PID] || h.PID == 0 || isClient(&h.HostSum):
 		case h.PID == x.PID && h.Comm != "" && names != nil && !names[h.Comm]: // the peer of another thread
-		case h.Kind == tick.HostConnect || h.Kind == tick.HostSend:
-			queried[h.Object] += max(h.Count, 1)
-		case h.Kind == tick.HostReceive:
-			heard[h.Object] += max(h.Count, 1)
+		default:
+			take(h)
 		}
 	}
-	times := queried
-	if len(times) == 0 {
-		times = heard
+}
+
+// busiestPeer returns the TCP peer that the process of a finding, or one of its culprits, queries most; if it
+// queries none, the peer that sends it data most often. ok is false if there is none.
+func (w *Window) busiestPeer(x *Finding) (peer string, ok bool) {
+	queried, heard := map[string]uint64{}, map[string]uint64{}
+	w.talks(x, func(h *HostSample) {
+		switch h.Kind {
+		case tick.HostConnect, tick.HostSend:
+			queried[h.Object] += max(h.Count, 1)
+		case tick.HostReceive:
+			heard[h.Object] += max(h.Count, 1)
+		}
+	})
+	if len(queried) == 0 {
+		queried = heard
 	}
+	return most(queried)
+}
+
+// most returns the peer with the highest count; ok is false if there is none.
+func most[N uint64 | int](times map[string]N) (peer string, ok bool) {
 	for p, n := range times {
 		if !ok || n > times[peer] || n == times[peer] && p < peer {
 			peer, ok = p, true
 		}
 	}
 	return peer, ok
+}
+
+// silentPeer returns the UDP peer that did not answer in most ticks about the time of a finding. Peers that never answered before take logs or metrics.
+func (w *Window) silentPeer(x *Finding) (peer string, ok bool) {
+	type exchange struct {
+		asked
+		from, to int64
+	}
+	sent, received := map[exchange]bool{}, map[exchange]bool{}
+	w.talks(x, func(h *HostSample) {
+		switch at := (exchange{asked{h.PID, h.Object}, h.From, h.To}); {
+		case !about(h, x) || !w.answered(&h.HostSum):
+		case h.Kind == tick.HostUDPSend:
+			sent[at] = true
+		case h.Kind == tick.HostUDPReceive:
+			received[at] = true
+		}
+	})
+	silent := map[string]int{}
+	for at := range sent {
+		if !received[at] && at.from <= x.To && at.to < w.Tick.Time.UnixNano() { // others may have answers in the next tick
+			silent[at.peer]++
+		}
+	}
+	for at := range received {
+		if !sent[at] { // it answers a query of an earlier tick
+			silent[at.peer]--
+		}
+	}
+	maps.DeleteFunc(silent, func(_ string, n int) bool { return n <= 0 })
+	return most(silent)
 }
 
 // namesOf returns the names of a finding's process, of its thread, and of the threads of the process that it

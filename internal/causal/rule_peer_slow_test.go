@@ -1,7 +1,9 @@
 package causal
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -79,5 +81,101 @@ func TestPeerOfThread(t *testing.T) {
 				t.Errorf("%d chains, want %q", len(got), tt.want)
 			}
 		})
+	}
+}
+
+// more are the rarer conditions of TestAsked.
+type more struct {
+	last   []tick.HostSum // of the last tick
+	parent uint32         // of the job
+	reason events.Reason  // of its waits
+}
+
+// A process waits for the peers that it asked over UDP or a UNIX socket: not for its clients, its own job, or
+// one that takes logs.
+func TestAsked(t *testing.T) {
+	sum := func(kind tick.HostEvent, object string) tick.HostSum {
+		return tick.HostSum{HostKey: tick.HostKey{Kind: kind, PID: 7, Object: object}, Count: 100}
+	}
+	process := func(pid, parent uint32) events.Thread {
+		return events.Thread{PID: pid, TID: pid, Parent: parent, Name: events.NameOf("other")}
+	}
+	const at, dns, metrics = "/run/x.sock", "10.0.0.2:53", "10.0.0.3:8125"
+	daemon, nobody := process(40, 1), events.Thread{}
+	asks, asksDNS, clients := sum(tick.HostUnixSend, at), sum(tick.HostUDPSend, dns), sum(tick.HostUnixReceive, "")
+	answer, heartbeat := sum(tick.HostUDPReceive, dns), sum(tick.HostSend, "10.0.0.7:80")
+	const waited = "the job waited for its data"
+	for _, tt := range []struct {
+		name string
+		who  events.Thread
+		sums []tick.HostSum
+		want string // what the culprit did; "": no finding
+		more
+	}{
+		{"a daemon at a UNIX socket", daemon, []tick.HostSum{asks}, waited, more{}},
+		{"a process without a socket", daemon, nil, "", more{}},
+		{"a client at a UNIX socket", daemon, []tick.HostSum{clients}, "", more{}},
+		{"a client of a process that asks a daemon", daemon, []tick.HostSum{asks, clients}, "", more{}},
+		{"one that takes logs", daemon, []tick.HostSum{sum(tick.HostUnixSend, "/run/log")}, "", more{}},
+		{"the parent that gives work", process(5, 1), []tick.HostSum{asks}, "", more{}},
+		{"a child of the parent", process(6, 5), []tick.HostSum{asks}, "", more{}},
+		{"wrapper between a parent that gives work and the job", process(3, 1), []tick.HostSum{asks}, "", more{parent: 8}},
+		{"wrapper between the parent and a child of it", process(6, 8), []tick.HostSum{asks}, "", more{}},
+		{"a daemon at a pipe", daemon, []tick.HostSum{asks}, "", more{reason: events.ReasonPipe}},
+		{"a worker", process(9, 7), []tick.HostSum{asks}, "", more{}},
+		{"nobody known, with a UNIX socket", nobody, []tick.HostSum{asks}, "", more{}},
+		{"a name server that does not answer", nobody, []tick.HostSum{asksDNS}, "peer " + dns, more{}},
+		{"one that takes metrics", nobody, []tick.HostSum{sum(tick.HostUDPSend, metrics)}, "", more{}},
+		{"a UDP client", nobody, []tick.HostSum{sum(tick.HostUDPReceive, "10.0.0.9")}, "", more{}},
+		{"a name server that does not answer, and a heartbeat", nobody, []tick.HostSum{asksDNS, heartbeat}, "peer " + dns, more{}},
+		{"a TCP peer and a name server that answers", nobody, []tick.HostSum{asksDNS, answer, heartbeat}, "peer " + heartbeat.Object, more{}},
+		{"a name server that answers", nobody, []tick.HostSum{asksDNS, answer}, "", more{}},
+		{"a name server that answers in the next tick", nobody, []tick.HostSum{asksDNS}, "", more{last: []tick.HostSum{answer}}},
+		{"a query in flight", nobody, nil, "", more{last: []tick.HostSum{asksDNS}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := New(1)
+			job := []tick.Process{{PID: 7, PPID: cmp.Or(tt.parent, 5), Comm: "train"}}
+			others := []tick.Process{{PID: 5, PPID: 1, Comm: "sh"}}
+			answers := []tick.HostSum{sum(tick.HostUnixReceive, at), sum(tick.HostUDPReceive, dns)}
+			e.Tick(&tick.Tick{Time: wall(start - 1000*s1), Window: time.Second, Processes: job, Others: others, HostSums: answers})
+			e.Tick(&tick.Tick{Time: wall(start), Window: time.Second, Processes: job})
+			e.Add(with(1000, 5, 4*ms, ledger.Wait{NS: 4 * ms, State: events.WaitBlocked, Reason: cmp.Or(tt.reason, events.ReasonSocket), Who: tt.who}))
+			e.Tick(&tick.Tick{Time: wall(start + 16*s1), Window: 16 * time.Second, Processes: job, HostSums: tt.sums})
+			got, _ := e.Tick(&tick.Tick{Time: wall(start + 17*s1), Window: time.Second, Processes: job, HostSums: tt.last})
+			what := ""
+			for _, c := range got {
+				if c.Rule == "peer-slow" {
+					what = c.Culprits[0].What
+				}
+			}
+			if what != tt.want {
+				show(t, got)
+				t.Errorf("%q, want %q", what, tt.want)
+			}
+		})
+	}
+}
+
+// The peers that sent data have a bound of their own, and go some time after their process.
+func TestHeard(t *testing.T) {
+	sum := func(peer int) tick.HostSum {
+		return tick.HostSum{HostKey: tick.HostKey{Kind: tick.HostUDPReceive, PID: 7, Object: strconv.Itoa(peer)}}
+	}
+	job := tick.Process{PID: 7, Comm: "train"}
+	var k relations
+	k.note(&tick.Tick{Time: wall(start), Processes: []tick.Process{job}, Requests: []tick.Request{{PID: 7}}})
+	for i := range maxHeard + 2 {
+		k.note(&tick.Tick{Time: wall(start), HostSums: []tick.HostSum{sum(i)}})
+	}
+	if len(k.heard[7]) != 2 || !k.serves[7] {
+		t.Errorf("%d peers, a server: %t, want 2, true", len(k.heard[7]), k.serves[7])
+	}
+	job.Ended = wall(start)
+	for after, want := range []int{2, 2, 0} {
+		k.note(&tick.Tick{Time: wall(start + int64(after)*31*s1), Processes: []tick.Process{job}})
+		if got := len(k.heard[7]); got != want {
+			t.Errorf("%d peers %d s after the end, want %d", got, 31*after, want)
+		}
 	}
 }

@@ -348,7 +348,8 @@ func (l *Live) fillTick(t *tick.Tick) []tick.Process {
 		part := tick.Tick{Reports: l.report.all(), Drops: []tick.Drop{{Reason: "programs-not-read", Count: left}}}
 		l.gpus.tick(&part)
 		part.Drops = append(append(part.Drops, l.labels.drops()...), l.resolve.drops()...)
-		processes, others := l.targets.list(), l.others.list()
+		processes := l.targets.list()
+		others := l.others.with(processes, t.Time.UnixNano())
 		l.serve.tick(&part, processes, others, l.stopped)
 		x = tables{processes, others, l.libs.list(), l.tracer.HostProbes(), part.Reports, part.Drops, part.GPUs, part.Requests, pods, nil, ahead}
 		if o := l.opts.Inference; o != nil {

@@ -40,8 +40,10 @@ const (
 	maxSmall = 1024
 	// untilExec is the longest expected time from fork to exec.
 	untilExec = time.Second
-	// lookups bounds the processes read in one poll.
+	// lookups bounds the processes read in one poll, not counting ancestors.
 	lookups = 8
+	// mostAncestors bounds the ancestors read at a time.
+	mostAncestors = 16
 )
 
 // note adds the parts of untraced processes in waits.
@@ -117,7 +119,7 @@ func (o *untracedProcesses) sum(pid uint32, part int64) {
 	o.small[pid] = part
 }
 
-// add reads the facts about a process and its parent.
+// add reads the facts about a process and its ancestors.
 func (o *untracedProcesses) add(who *events.Thread, at int64) {
 	x := &untracedProcess{seen: at, Process: tick.Process{PID: who.PID, PPID: who.Parent, Comm: who.Name.String()}}
 	if p, err := o.fs.Process(who.PID); err == nil {
@@ -131,11 +133,7 @@ func (o *untracedProcesses) add(who *events.Thread, at int64) {
 		}
 	}
 	o.known[x.PID] = x
-	if x.PPID != 0 && o.known[x.PPID] == nil {
-		if p, err := o.fs.Process(x.PPID); err == nil {
-			o.known[p.PID] = &untracedProcess{seen: x.seen, Process: describe(&p)}
-		}
-	}
+	o.ancestors(x.PPID, at)
 	if len(o.known) <= maxOthers {
 		return
 	}
@@ -143,6 +141,21 @@ func (o *untracedProcesses) add(who *events.Thread, at int64) {
 		return cmp.Compare(o.known[a].seen, o.known[b].seen)
 	})[:maxOthers/4] {
 		delete(o.known, pid)
+	}
+}
+
+// ancestors reads the facts about a process and its ancestors, as far as they are unknown.
+func (o *untracedProcesses) ancestors(pid uint32, at int64) {
+	for range mostAncestors {
+		if pid == 0 || o.known[pid] != nil {
+			return
+		}
+		p, err := o.fs.Process(pid)
+		if err != nil {
+			return
+		}
+		o.known[pid] = &untracedProcess{seen: at, Process: describe(&p)}
+		pid = p.PPID
 	}
 }
 
@@ -172,6 +185,20 @@ func (o *untracedProcesses) locate(answers map[uint32]answer) {
 	for _, x := range o.known {
 		completePod(o.pods, &x.Where)
 	}
+}
+
+// with returns the processes and the ancestors of traced ones, sorted by number.
+func (o *untracedProcesses) with(traced []tick.Process, at int64) []tick.Process {
+	known := map[uint32]bool{}
+	for i := range traced {
+		known[traced[i].PID] = true
+	}
+	for i := range traced {
+		if p := &traced[i]; p.Ended.IsZero() && !known[p.PPID] {
+			o.ancestors(p.PPID, at)
+		}
+	}
+	return o.list()
 }
 
 // list returns the processes, sorted by number.

@@ -207,3 +207,23 @@ func TestIntroduce(t *testing.T) {
 		t.Error("the engine's own chain was changed")
 	}
 }
+
+// The ancestors of a traced process are known, whether or not they had a part in its waits.
+func TestAncestors(t *testing.T) {
+	o := untracedProcesses{known: map[uint32]*untracedProcess{}}
+	at := uint32(os.Getpid())
+	self := tick.Process{PID: at, PPID: uint32(os.Getppid())}
+	o.with([]tick.Process{self}, 1)
+	for range mostAncestors {
+		p, err := o.fs.Process(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at = p.PPID; at == 0 {
+			return
+		}
+		if o.known[at] == nil {
+			t.Fatalf("ancestor %d is unknown", at)
+		}
+	}
+}

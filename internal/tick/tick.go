@@ -226,9 +226,9 @@ type Tick struct {
 	Ahead     time.Duration
 	Ops       []Op // by source, then op, then PID
 	Processes []Process
-	// Others are untraced processes that have taken a CPU from a traced thread, or woken one, and
-	// their parents. Each is as of its first such event, since it may have ended. Ended is not
-	// updated. They are ordered by PID, and bounded to the most recent ones.
+	// Others are untraced processes that have taken a CPU from a traced thread, or woken one, and the
+	// ancestors of these and of traced processes. Each is as of its first such event, since it may have
+	// ended. Ended is not updated. They are ordered by PID, and bounded to the most recent ones.
 	Others []Process
 	// Threads are those that have made traced calls, and those enrolled because they woke one,
 	// ordered by process and thread. A thread that ends is in one more tick.
