@@ -2,7 +2,6 @@ package causal
 
 import (
 	"cmp"
-	"net"
 	"slices"
 	"strconv"
 	"time"
@@ -103,7 +102,7 @@ func (k *relations) note(t *tick.Tick) {
 	}
 	for i := range t.HostSums {
 		switch h := &t.HostSums[i]; {
-		case h.Kind == tick.HostReceive && isClient(h):
+		case h.Kind == tick.HostReceive && h.FromClient():
 			k.serves[h.PID] = true
 		case h.Kind == tick.HostUDPReceive || h.Kind == tick.HostUnixReceive:
 			k.heard.note(h)
@@ -171,12 +170,6 @@ func (k *relations) server(p *Part) bool {
 		return false
 	}
 	return p.Server || k.answers(end.PID) && (p.Root == events.ReasonSocket || p.Root == events.ReasonPoll)
-}
-
-// isClient reports whether the peer of a host sum connected to the process.
-func isClient(h *tick.HostSum) bool {
-	_, _, err := net.SplitHostPort(h.Object) // the port of a client is not known
-	return err != nil
 }
 
 // add records that a process has steps.

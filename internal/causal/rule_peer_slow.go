@@ -155,7 +155,7 @@ func (w *Window) talks(x *Finding, take func(h *HostSample)) {
 	names := w.namesOf(x)
 	for i := range w.host {
 		switch h := &w.host[i]; {
-		case !pids[h.PID] || h.PID == 0 || isClient(&h.HostSum):
+		case !pids[h.PID] || h.PID == 0 || h.FromClient():
 		case h.PID == x.PID && h.Comm != "" && names != nil && !names[h.Comm]: // the peer of another thread
 		default:
 			take(h)
@@ -254,7 +254,7 @@ type received struct {
 func (w *Window) requestsOf(pid uint32) (out []received) {
 	for i := range w.host {
 		h := &w.host[i]
-		if h.PID != pid || h.Kind != tick.HostReceive || !isClient(&h.HostSum) {
+		if h.PID != pid || h.Kind != tick.HostReceive || !h.FromClient() {
 			continue
 		}
 		if n := len(out); n == 0 || out[n-1].to != h.To {

@@ -80,17 +80,23 @@ func (e *Env) fleetText(g *nodeAnswers, reports []fleet.Report, groups []fleet.G
 	chains, hit := 0, 0
 	for i := range reports {
 		r := &reports[i]
-		if len(r.Chains)+r.Faults == 0 {
+		switch {
+		case len(r.Chains)+r.Faults > 0:
+			chains, hit = chains+len(r.Chains), hit+1
+		case len(r.Unexplained) == 0:
 			quiet = append(quiet, r.Name)
-			continue
 		}
-		chains, hit = chains+len(r.Chains), hit+1
 	}
 	fmt.Fprintf(&b, "FLEET REPORT - %s found on %d of %s\n", counted(chains, "causal chain"), hit, counted(g.requested, "machine"))
 	for i := range reports {
 		for _, c := range reports[i].Chains {
 			line := fmt.Sprintf("[%s] %s · %s (%d) lost %s: %s", c.Severity, reports[i].Name, c.Comm, c.PID, explain.Duration(c.LostNS), c.Headline)
 			hanging(&b, "  ", line)
+		}
+	}
+	for i := range reports {
+		for _, text := range reports[i].Unexplained {
+			hanging(&b, "  ", reports[i].Name+" · "+text)
 		}
 	}
 	if len(quiet) > 0 {
@@ -100,7 +106,7 @@ func (e *Env) fleetText(g *nodeAnswers, reports []fleet.Report, groups []fleet.G
 		groupText(&b, &groups[i], zone)
 	}
 	for i := range reports {
-		if r := &reports[i]; len(r.Chains)+r.Faults > 0 {
+		if r := &reports[i]; len(r.Chains)+r.Faults+len(r.Unexplained) > 0 {
 			fmt.Fprintf(&b, "\n=== %s (%s)\n\n%s\n", r.Name, r.Address, strings.TrimRight(r.Text, "\n"))
 		}
 	}

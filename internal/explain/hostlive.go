@@ -25,8 +25,11 @@ func (s *screen) verdicts(t *tick.Tick, zone *time.Location) bool {
 		}
 		line, wrong := verdict(b, ofPID(t.Chains, b.PID), t.Time, zone)
 		color := green
-		if wrong {
+		switch {
+		case wrong:
 			color = red
+		case openWait(b) != nil:
+			color = plain
 		}
 		name := cut(joined("  ", nameOf(t.Processes, b.PID), whereTextByPID(t.Processes, b.PID)), s.width)
 		if cells(name)+2+cells(line) <= s.width {

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -22,16 +23,11 @@ func (w *writer) incident(in *Input, r *report, detail Detail) {
 		w.line("")
 		w.chain(&r.Chains[i])
 	}
-	slowed := map[uint32]bool{}
-	for i := range r.Chains {
-		slowed[r.Chains[i].PID] = true
-	}
-	for i := range r.Hidden { // hidden losses are losses, too
-		slowed[r.Hidden[i].PID] = true
-	}
-	if in.Labels != nil { // so are those that lie partly in the ranges of labels
-		for pid := range in.Labels.Partly {
-			slowed[pid] = true
+	slowed := slowedIn(in, r)
+	for i := range r.Processes {
+		if p := &r.Processes[i]; p.Unexplained != nil && slowed[p.PID] {
+			w.line("")
+			w.text(p.Unexplained.Text, "  ")
 		}
 	}
 	w.wells(in, r, slowed)
@@ -48,6 +44,23 @@ func (w *writer) incident(in *Input, r *report, detail Detail) {
 			}
 		}
 	}
+}
+
+// slowedIn returns the processes with losses, by PID.
+func slowedIn(in *Input, r *report) map[uint32]bool {
+	slowed := map[uint32]bool{}
+	for i := range r.Chains {
+		slowed[r.Chains[i].PID] = true
+	}
+	for i := range r.Hidden { // hidden losses are losses, too
+		slowed[r.Hidden[i].PID] = true
+	}
+	if in.Labels != nil { // so are those that lie partly in the ranges of labels
+		for pid := range in.Labels.Partly {
+			slowed[pid] = true
+		}
+	}
+	return slowed
 }
 
 // about describes the subject of a report with chains.
@@ -76,17 +89,23 @@ func (w *writer) wells(in *Input, r *report, slowed map[uint32]bool) {
 	if len(well) == 0 {
 		return
 	}
+	slow := func(p *wire.ProcessReport) bool { return p.Unexplained != nil }
+	well = slices.Concat(slices.DeleteFunc(slices.Clone(well), func(p *wire.ProcessReport) bool { return !slow(p) }), slices.DeleteFunc(well, slow))
 	if len(slowed) > 0 || w.Len() > 0 {
 		w.line("")
 	}
 	for i, p := range well {
 		if i == mostHealthy && len(well) > mostHealthy+1 {
-			w.text("Nothing slowed "+plural(uint64(len(well)-mostHealthy), "other process")+" either.", "  ")
+			w.rest(well[mostHealthy:], slow(well[0]))
 			break
+		}
+		if p.Unexplained != nil {
+			w.text(p.Unexplained.Text, "  ")
+			continue
 		}
 		w.text(healthy(p, r.source[p.PID], over(p)), "  ")
 	}
-	if len(slowed) > 0 {
+	if len(slowed) > 0 || slow(well[0]) { // the remark says that others did not slow the jobs
 		return
 	}
 	list := map[uint32]*tick.Breakdown{}
@@ -95,6 +114,25 @@ func (w *writer) wells(in *Input, r *report, slowed map[uint32]bool) {
 	}
 	if remark := busy(in, list); remark != "" {
 		w.text(remark, "  ")
+	}
+}
+
+// rest writes a sentence for the processes without a line of their own, those with slow steps first. some
+// reports whether any process has slow steps.
+func (w *writer) rest(list []*wire.ProcessReport, some bool) {
+	n := 0
+	for n < len(list) && list[n].Unexplained != nil {
+		n++
+	}
+	if n > 0 {
+		w.text("Slow or unfinished steps that no rule explains: "+plural(uint64(n), "other process")+".", "  ")
+	}
+	switch more := plural(uint64(len(list)-n), "other process"); {
+	case n == len(list):
+	case some:
+		w.text("Nothing slowed "+more+".", "  ")
+	default:
+		w.text("Nothing slowed "+more+" either.", "  ")
 	}
 }
 

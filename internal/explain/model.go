@@ -48,12 +48,14 @@ func build(in *Input) report {
 	for i := range in.Ops {
 		byPID[in.Ops[i].PID] = append(byPID[in.Ops[i].PID], in.Ops[i])
 	}
+	slowed := slowedIn(in, &r)
 	launched, engines := joinLaunches(in.Launches), where.Engines(in.Processes)
 	for _, p := range processes(in, byPID) {
 		x := buildProcess(in, &p, joinOps(byPID[p.PID]))
 		in.Labels.restrict(&x)
 		if b := r.source[p.PID]; b != nil {
 			x.Breakdown = new(breakdownOf(b))
+			x.Unexplained = r.remark(in, &x, b, slowed[p.PID])
 		}
 		if m, known := in.Memory[p.PID]; known {
 			x.Memory = memoryOf(&m)

@@ -70,8 +70,11 @@ func verdict(b *tick.Breakdown, chains []*tick.Chain, now time.Time, zone *time.
 	_, usual, _ := stepsOf(b)
 	if len(chains) == 0 {
 		step, well := stepText(usual), "nothing is wrong"
-		if b.Steps == 0 {
+		switch {
+		case b.Steps == 0:
 			well = "no steps yet: fewer than two GPU waits"
+		case openWait(b) != nil:
+			well = "no step for " + Duration(int64(b.Open.Length())) + ", mostly blocked: " + blockedOn(openWait(b))
 		}
 		return joined(" · ", step, bound(b), well), false
 	}

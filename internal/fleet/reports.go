@@ -17,6 +17,8 @@ type Report struct {
 	Text   string
 	Chains []wire.ChainSummary // most severe first
 	Faults int                 // GPU faults
+	// Unexplained are sentences about processes with slow or unfinished steps that no cause explains.
+	Unexplained []string
 }
 
 // Reports queries each machine's report.
@@ -26,8 +28,9 @@ func (f *Fleet) Reports(ctx context.Context, params url.Values, from, to time.Ti
 	for i := range answers {
 		a := &answers[i]
 		var report struct {
-			Chains []wire.ChainSummary
-			Xids   []json.RawMessage
+			Chains    []wire.ChainSummary
+			Xids      []json.RawMessage
+			Processes []struct{ Unexplained *wire.Unexplained }
 		}
 		if err := json.Unmarshal(a.Value.Report, &report); err != nil {
 			problems = append(problems, f.problem(a.node, a.Name, errAnswer))
@@ -41,7 +44,13 @@ func (f *Fleet) Reports(ctx context.Context, params url.Values, from, to time.Ti
 		for line := range strings.SplitSeq(a.Value.Text, "\n") {
 			lines = append(lines, printable(line, 400))
 		}
-		out = append(out, Report{Machine: a.Machine, JSON: a.Value.Report, Text: strings.Join(lines, "\n"), Chains: report.Chains, Faults: len(report.Xids)})
+		var unexplained []string
+		for _, p := range report.Processes {
+			if p.Unexplained != nil {
+				unexplained = append(unexplained, printable(p.Unexplained.Text, 400))
+			}
+		}
+		out = append(out, Report{a.Machine, a.Value.Report, strings.Join(lines, "\n"), report.Chains, len(report.Xids), unexplained})
 	}
 	return out, problems
 }

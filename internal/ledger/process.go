@@ -64,8 +64,12 @@ type process struct {
 	over         *tick.Breakdown // cached result, valid until a thread of the process appears (Ledger.process)
 
 	names
-	lengths stats.Sketch // of steps
-	loss    Loss
+	lengths     stats.Sketch // of steps
+	loss        Loss
+	open        *tick.LoopStep // of the main thread, the one with the most steps
+	stepsOfMain int
+	mainLives   bool
+	lastStep    int64 // end of the last step of any thread
 }
 
 // step counts a closed step.
@@ -122,6 +126,9 @@ func (l *Ledger) account(x *tick.Thread) {
 	}
 	if !x.Enrolled {
 		th.account, th.comm = accountOf(x), x.Comm
+		if th.proc != nil {
+			th.proc.unfinished(th, x)
+		}
 	}
 	if x.Ended {
 		l.claim(th, math.MaxInt64)
@@ -198,7 +205,7 @@ func (p *process) breakdown() *tick.Breakdown {
 	b := &tick.Breakdown{
 		PID: p.pid, Threads: p.threads + p.past, Steps: int(p.lengths.Count()),
 		StepP50: time.Duration(p.lengths.Quantile(0.5)), StepP99: time.Duration(p.lengths.Quantile(0.99)), Lengths: p.lengths.Clone(),
-		Critical: uint64(p.loss.Est), CriticalMin: uint64(p.loss.Min), CriticalMax: uint64(p.loss.Max), ByThread: p.byThread(&a),
+		Critical: uint64(p.loss.Est), CriticalMin: uint64(p.loss.Min), CriticalMax: uint64(p.loss.Max), ByThread: p.byThread(&a), Open: p.unfinishedStep(),
 	}
 	a.fill(b)
 	b.RunnableBy, b.BlockedOn = p.runnable.top(b.Runnable), p.blocked.top(b.Blocked)

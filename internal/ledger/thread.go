@@ -38,6 +38,7 @@ type thread struct {
 	rhythm rhythm
 	long   [4]longCall
 	longs  int // number of long calls so far
+	closed int // number of steps so far
 }
 
 // startedAt reports whether the thread was started at a time, as far as known. If not, another
@@ -196,5 +197,7 @@ func (l *Ledger) emit(t *thread, c *events.Call, end int64) {
 	l.steps = append(l.steps, s)
 	if t.proc != nil && !s.Period {
 		t.proc.step(length, &s.Loss)
+		t.closed++
+		t.proc.lastStep = max(t.proc.lastStep, end)
 	}
 }

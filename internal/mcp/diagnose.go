@@ -32,6 +32,7 @@ func diagnoseTool() *tool {
 			{"line", "line of the program in which most of that time was spent", words, false}, {"from", "start of the first slow step", moment, false}, {"to", "end of the last slow step", moment, false},
 			{"not", "other possible causes that were checked and ruled out", words, false}, {"fix", "how to fix it", words, false}, {"chain", "id of this cause, for the evidence from explain_chain", words, false},
 			{"others", "other causes that were found: rule, lost time and id", words, false}, {"faults", "faults that GPUs reported (get_xids)", count, false}, {"well", "performance of the jobs", words, false},
+			{"unexplained", "slow or unfinished steps that no cause explains, by job; confidence is low", words, false},
 		},
 		columns:  culpritColumns,
 		register: answers((*server).diagnose),
@@ -54,16 +55,20 @@ func (s *server) diagnose(ctx context.Context, in *Diagnose) (*answer, error) {
 	in.MaxTokens = min(in.form().budget(briefTokens), briefTokens)
 	a := &answer{lead: "ok, nothing is wrong", facts: make([]any, len(diagnoseTool().facts)), notes: limits(r.Notes)}
 	n := len(a.facts)
-	a.facts[n-2] = known(len(r.Xids))
+	a.facts[n-3], a.facts[n-1] = known(len(r.Xids)), unexplainedText(r.Processes)
 	if len(r.Chains) == 0 {
 		well := wellText(r)
 		switch {
 		case len(r.Xids) > 0:
 			a.lead = "bad: no cause of lost time was found, but GPUs reported faults"
+		case slices.ContainsFunc(r.Processes, func(p wire.ProcessReport) bool { return p.Unexplained != nil && p.Unexplained.Unfinished }):
+			a.lead = "no cause of lost time was found, but a job finished no step"
+		case a.facts[n-1] != nil:
+			a.lead = "no cause of lost time was found, but some steps were slow"
 		case well == nil: // its waits were not traced
 			a.lead = "no cause of lost time was found, but the performance of the jobs is unknown"
 		}
-		a.facts[n-1] = well
+		a.facts[n-2] = well
 		return a, nil
 	}
 	c := &r.Chains[0]
@@ -153,6 +158,27 @@ func othersText(chains []wire.Chain) any {
 		return nil
 	}
 	return strings.Join(out, ", ")
+}
+
+// unexplainedText describes slow or unfinished steps that no cause explains; nil: none.
+func unexplainedText(processes []wire.ProcessReport) any {
+	const most = 2
+	var out []string
+	n := 0
+	for i := range processes {
+		if x := processes[i].Unexplained; x != nil {
+			if n++; n <= most {
+				out = append(out, x.Text)
+			}
+		}
+	}
+	if n > most {
+		out = append(out, fmt.Sprintf("And %d more.", n-most))
+	}
+	if n == 0 {
+		return nil
+	}
+	return strings.Join(out, " ")
 }
 
 // wellText is the text for jobs without lost time.

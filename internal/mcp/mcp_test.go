@@ -203,6 +203,18 @@ func TestWell(t *testing.T) {
 	if got := ask(); !strings.HasPrefix(got, "no cause of lost time was found, but the performance of the jobs is unknown") {
 		t.Errorf("got %s", got)
 	}
+	answers["/api/v1/explain"] = `{"report": {"chains": [], "processes": [{"unexplained": {"text": "9 of 90 steps of train.py (4821) took 4 s longer."}}]}, "text": "9 of 90 steps"}`
+	if got, want := ask(), "no cause of lost time was found, but some steps were slow unexplained=\"9 of 90 steps of train.py (4821) took 4 s longer.\"\n"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	answers["/api/v1/explain"] = `{"report": {"chains": [], "processes": [{"unexplained": {"text": "A."}}, {"unexplained": {"unfinished": true, "text": "B."}}, {"unexplained": {"text": "C."}}]}, "text": "A."}`
+	if got, want := ask(), "no cause of lost time was found, but a job finished no step unexplained=\"A. B. And 1 more.\"\n"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	answers["/api/v1/explain"] = `{"report": {"chains": [{"rule": "cpu-taken"}], "processes": [{"unexplained": {"text": "A."}}]}, "text": "A."}`
+	if got := ask(); !strings.HasPrefix(got, "bad ") || !strings.Contains(got, "unexplained=A.") {
+		t.Errorf("got %s", got)
+	}
 	answers["/api/v1/explain"] = `{"report": {"chains": [], "xids": [{"code": 79}]}, "text": ""}`
 	if got := ask(); !strings.HasPrefix(got, "bad: ") || !strings.Contains(got, "faults=1") {
 		t.Errorf("got %s", got)

@@ -92,7 +92,7 @@ func (v *saving) account(b *tick.Breakdown, slow []tick.LoopStep, length time.Du
 	if err != nil {
 		return err
 	}
-	detail, err := json.Marshal(accountDetail{sharesJSON(b.RunnableBy), sharesJSON(b.BlockedOn), threadsJSON(b.ByThread), loop, codesJSON(b.Code)})
+	detail, err := json.Marshal(accountDetail{sharesJSON(b.RunnableBy), sharesJSON(b.BlockedOn), threadsJSON(b.ByThread), loop, codesJSON(b.Code), openJSON(b.Open)})
 	if err != nil {
 		return fmt.Errorf("account of process %d: %w", b.PID, err)
 	}
@@ -135,6 +135,9 @@ func ScanAccount(scan func(...any) error, b *tick.Breakdown, more ...any) error 
 	b.RunnableBy, b.BlockedOn, b.Code = sharesOf(d.RunnableBy), sharesOf(d.BlockedOn), codesOf(d.Code)
 	for i := range d.Threads {
 		b.ByThread = append(b.ByThread, d.Threads[i].time())
+	}
+	if d.Open != nil {
+		b.Open = new(d.Open.step())
 	}
 	b.Loop, err = d.Loop.loop()
 	return err

@@ -2,6 +2,7 @@ package store
 
 import (
 	"path/filepath"
+	"reflect"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"ingero/internal/store/storetest"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 // Each row has the steps of what the program repeated in its time, with the slowest of them.
@@ -38,5 +40,27 @@ func TestLoopsOfPhases(t *testing.T) {
 		(SELECT max(value ->> 'to_ns' - value ->> 'from_ns') / 1000000 FROM json_each(detail, '$.loop.slowest')) FROM accounts WHERE seconds = 10 ORDER BY end_ns`
 	if got, want := testkit.Rows(t, path, query), "1 100 5 100\n1 100 5 100\n2 20 5 500\n2 20 5 500"; got != want {
 		t.Errorf("waits, steps, slowest steps, and ms of the slowest:\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A row has the step that was unfinished at its end, as the tick had it.
+func TestUnfinishedStepOfAnAccount(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	db, c := open(t, path, Options{})
+	var want tick.LoopStep
+	for seq := range uint64(10) {
+		c.advance(time.Second)
+		want = tick.LoopStep{From: c.now.Add(-8 * time.Second), To: c.now, Times: tick.StepTimes{Blocked: 8 * time.Second}, Took: []tick.Share{{NS: 8e9, Count: 2, Reason: events.ReasonPoll}}}
+		x := &tick.Tick{Time: c.now, Started: storetest.Began, Seq: seq, Breakdowns: []tick.Breakdown{{PID: 7, Elapsed: (seq + 1) * 1e9, Open: &want}}}
+		if err := db.Tick(x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const query = `SELECT (detail ->> '$.open.to_ns' - detail ->> '$.open.from_ns') / 1000000, detail ->> '$.open.blocked_ns', end_ns - detail ->> '$.open.to_ns', json_array_length(detail, '$.open.took') FROM accounts WHERE seconds = 10`
+	if got, want := testkit.Rows(t, path, query), "8000 8000000000 0 1"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := slowOf(&want); !reflect.DeepEqual(slowOf(new(got.step())), got) {
+		t.Errorf("%+v does not survive", got)
 	}
 }

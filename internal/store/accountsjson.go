@@ -12,6 +12,7 @@ type accountDetail struct {
 	Threads    []threadJSON `json:"threads"`
 	Loop       *loopJSON    `json:"loop,omitempty"` // the repeated steps
 	Code       []codeJSON   `json:"code,omitempty"`
+	Open       *slowJSON    `json:"open,omitempty"` // the unfinished step
 }
 
 type codeJSON struct {

@@ -51,8 +51,7 @@ func loopOf(l *tick.Loop, slowest []tick.LoopStep) (*loopJSON, error) {
 	}
 	j := &loopJSON{TID: l.TID, Op: l.Op, Waits: l.Waits, Range: l.Range, Steps: l.Steps, Total: int64(l.Total), Lengths: lengths, Usual: stepJSON(l.Usual)}
 	for i := range slowest {
-		s := &slowest[i]
-		j.Slowest = append(j.Slowest, slowJSON{s.From.UnixNano(), s.To.UnixNano(), stepJSON(s.Times), sharesJSON(s.Took)})
+		j.Slowest = append(j.Slowest, slowOf(&slowest[i]))
 	}
 	return j, nil
 }
@@ -67,8 +66,22 @@ func (j *loopJSON) loop() (*tick.Loop, error) {
 	}
 	l.P50, l.P99 = time.Duration(l.Lengths.Quantile(0.5)), time.Duration(l.Lengths.Quantile(0.99))
 	for i := range j.Slowest {
-		s := &j.Slowest[i]
-		l.Slowest = append(l.Slowest, tick.LoopStep{From: time.Unix(0, s.From), To: time.Unix(0, s.To), Times: tick.StepTimes(s.stepJSON), Took: sharesOf(s.Took)})
+		l.Slowest = append(l.Slowest, j.Slowest[i].step())
 	}
 	return l, nil
+}
+
+func slowOf(s *tick.LoopStep) slowJSON {
+	return slowJSON{s.From.UnixNano(), s.To.UnixNano(), stepJSON(s.Times), sharesJSON(s.Took)}
+}
+
+func (s *slowJSON) step() tick.LoopStep {
+	return tick.LoopStep{From: time.Unix(0, s.From), To: time.Unix(0, s.To), Times: tick.StepTimes(s.stepJSON), Took: sharesOf(s.Took)}
+}
+
+func openJSON(s *tick.LoopStep) *slowJSON {
+	if s == nil {
+		return nil
+	}
+	return new(slowOf(s))
 }

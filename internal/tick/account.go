@@ -161,6 +161,7 @@ func (b *Breakdown) Plus(o *Breakdown) Breakdown {
 		*p += *o.sums()[i]
 	}
 	sum.Steps += o.Steps
+	sum.Open = o.Open
 	sum.Code = AddCode(b.Code, o.Code)
 	sum.RunnableBy = addShares(b.RunnableBy, o.RunnableBy, mostShares)
 	sum.BlockedOn = addShares(b.BlockedOn, o.BlockedOn, mostShares)

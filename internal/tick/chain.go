@@ -243,6 +243,9 @@ type Breakdown struct {
 	ByThread []ThreadTime
 	// Loop is what the program repeats; nil: not found.
 	Loop *Loop
+	// Open is the unfinished step of the thread with the most steps, if it is longer than each step before
+	// and lasts for seconds, with its waits so far; nil: none.
+	Open *LoopStep `json:",omitempty"`
 }
 
 // CodeTime is the CPU time of a place in the code.

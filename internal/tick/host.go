@@ -3,6 +3,7 @@ package tick
 import (
 	"cmp"
 	"math/bits"
+	"net"
 	"slices"
 	"strings"
 )
@@ -181,6 +182,12 @@ func (s *HostSum) Add(o *HostSum) {
 	if s.Comm == "" {
 		s.Comm = o.Comm
 	}
+}
+
+// FromClient reports whether the peer of a sum connected to the process.
+func (s *HostSum) FromClient() bool {
+	_, _, err := net.SplitHostPort(s.Object) // the port of a client is not known
+	return err != nil
 }
 
 // ByHostKey compares sums by kind, then by time, longest first.

@@ -100,6 +100,20 @@ type ProcessReport struct {
 	Layers    []Layer     `json:"layers"`
 	Ops       []Op        `json:"ops"`
 	Notes     []string    `json:"notes"`
+	// Unexplained are steps that no cause explains; absent: few, or the program's own way of working.
+	Unexplained *Unexplained `json:"unexplained,omitempty"`
+}
+
+// Unexplained are steps of a process that no rule explains: slow ones, if the process has no cause, if they
+// took at least 200 ms longer than usual together, and this is at least 5 % of the time of all steps; or its
+// unfinished last step, if no cause reaches into it. They are no cause: they have no severity, and the program
+// may work this way.
+type Unexplained struct {
+	SlowSteps  uint64 `json:"slow_steps"`
+	Unfinished bool   `json:"unfinished,omitempty"` // the last step, which had not ended
+	ExcessNS   int64  `json:"excess_ns"`            // together, compared to usual steps
+	Wait       string `json:"wait"`                 // what most of the extra time of the slowest, or of the unfinished step, was spent blocked on
+	Text       string `json:"text"`                 // all of it, in sentences
 }
 
 // LabelTime is the time in which a process had the labels of a report.

@@ -149,6 +149,12 @@ func (s Syscall) Row() *SyscallRow {
 	return &SyscallRow{X86: -1, ARM64: -1, Reason: ReasonOther}
 }
 
+// Accepts reports whether the call waits for a client to connect.
+func (s Syscall) Accepts() bool {
+	name := s.Row().Name
+	return name == "accept" || name == "accept4"
+}
+
 // Sends reports whether the call sends data, and so waits until another thread takes some.
 func (s Syscall) Sends() bool { return sends[s] }
 

@@ -188,3 +188,10 @@ func (w *Wait) Continues(earlier *Wait, apart int64) bool {
 
 // End returns when the wait ended, in Unix nanoseconds.
 func (w *Wait) End() int64 { return w.Start + w.Duration }
+
+// IsTerminal reports whether a character device is a terminal, by its device number: a console, a virtual
+// terminal, a serial line or a pseudoterminal.
+func IsTerminal(dev uint32) bool {
+	major := dev >> 20
+	return major == 4 || major == 5 || major >= 136 && major <= 143
+}

@@ -21,6 +21,8 @@ function title(e: ReportExplained, watched: boolean): string {
   const c = chains[0];
   if (c) return `${who(c.comm, c.pid)}${c.lost_ns > 0 ? ` lost ${ns(c.lost_ns)} of ${ns(c.window_ns)}${lostShare(c)}` : ""}: ${cause(c)}`;
   if (!e.report.processes.some((p) => p.calls > 0)) return "No CUDA calls in this time range";
+  const x = e.report.processes.find((p) => p.unexplained?.unfinished) ?? e.report.processes.find((p) => p.unexplained);
+  if (x) return `${who(x.comm, x.pid)}: ${x.unexplained!.unfinished ? "no step finished" : "slow steps"}, no known cause`;
   return watched ? "Nothing is wrong" : "This recording has no data to find causes";
 }
 
@@ -30,7 +32,7 @@ function Healthy({ e, watched }: { e: ReportExplained; watched: boolean }) {
   if (!watched) return <p>Where the time went is below. To find causes, ingero must trace the scheduler: ingero check reports the missing permission.</p>;
   return (
     <ul class="plain">
-      {r.processes.filter((p) => p.calls > 0).slice(0, 8).map((p) => {
+      {r.processes.filter((p) => p.calls > 0 && !p.unexplained).slice(0, 8).map((p) => {
         const parts = p.breakdown?.parts ?? p.time?.parts ?? [];
         const gpu = parts.find((x) => x.name === "gpu_wait");
         const steps = p.breakdown?.steps ? `, ${plural(p.breakdown.steps, "step")} of ${ns(p.breakdown.step_p50_ns)} (p99 ${ns(p.breakdown.step_p99_ns)})` : "";
@@ -194,6 +196,20 @@ function HiddenOnes({ hidden }: { hidden: Hidden[] }) {
   );
 }
 
+// Unexplained shows slow and unfinished steps that no cause explains.
+function Unexplained({ e }: { e: ReportExplained }) {
+  const all = e.report.processes.filter((p) => p.unexplained);
+  if (!all.length) return null;
+  return (
+    <ul class="plain">
+      {all.slice(0, 8).map((p) => (
+        <li>{p.unexplained!.text}</li>
+      ))}
+      {all.length > 8 && <li class="soft">{plural(all.length - 8, "more process", "more processes")}</li>}
+    </ul>
+  );
+}
+
 // Alarms shows faults and calls that have not returned, whatever the causes are.
 function Alarms({ e }: { e: ReportExplained }) {
   const open = e.report.threads.filter((t) => t.open?.length && !t.ended);
@@ -239,7 +255,7 @@ export function Headline({ answer, capabilities, recording }: Props) {
   useEffect(() => {
     document.title = `${text} · ingero`;
   }, [text]);
-  const graver = chains[0] ? `sev-${chains[0].severity.toLowerCase()}` : e && watched && e.report.processes.some((p) => p.calls > 0) ? "fine" : "";
+  const graver = chains[0] ? `sev-${chains[0].severity.toLowerCase()}` : e && watched && e.report.processes.some((p) => p.calls > 0) && !e.report.processes.some((p) => p.unexplained) ? "fine" : "";
   return (
     <section id="headline" class={`headline ${graver}`} aria-labelledby="headline-h" tabIndex={-1} aria-busy={loading}>
       <h1 id="headline-h">{text}</h1>
@@ -250,6 +266,7 @@ export function Headline({ answer, capabilities, recording }: Props) {
       {error?.status === 404 && <p>Choose another time range above, or record: {error.todo}</p>}
       {chains.length > 1 && <p class="soft">{chains.length} causes, most severe first.</p>}
       {e && <Alarms e={e} />}
+      {e && <Unexplained e={e} />}
       {e && !chains.length && e.report.processes.some((p) => p.calls > 0) && <Healthy e={e} watched={watched} />}
       {chains.length > 0 && (
         <ul class="cards">

@@ -825,6 +825,7 @@ export interface ProcessReport {
   layers: Layer[];
   ops: Op[];
   notes: string[];
+  unexplained?: Unexplained; // Unexplained are steps that no cause explains; absent: few, or the program's own way of working.
 }
 
 /** Processes is the answer of /api/v1/processes. */
@@ -1301,6 +1302,15 @@ export interface Times {
   runnable_ns: number;
   throttled_ns: number;
   blocked_ns: number;
+}
+
+/** Unexplained are steps of a process that no rule explains: slow ones, if the process has no cause, if they took at least 200 ms longer than usual together, and this is at least 5 % of the time of all steps; or its unfinished last step, if no cause reaches into it. They are no cause: they have no severity, and the program may work this way. */
+export interface Unexplained {
+  slow_steps: number;
+  unfinished?: boolean; // the last step, which had not ended
+  excess_ns: number; // together, compared to usual steps
+  wait: string; // what most of the extra time of the slowest, or of the unfinished step, was spent blocked on
+  text: string; // all of it, in sentences
 }
 
 /** UnnamedLaunches counts launches of functions without a known name, by reason. */
