@@ -96,8 +96,8 @@ func (p *Part) does() string {
 	return "was blocked (" + p.Reason.String() + ")"
 }
 
-// storage names a device number: that of a disk, or of a file system without one (major number 0), such as FUSE
-// or NFS. 0: unknown.
+// storage names a device number: that of a disk, or of a file system without one of its own (major number 0),
+// such as FUSE, NFS or btrfs. 0: unknown.
 func storage(dev uint32) string {
 	major, minor := dev>>20, dev&(1<<20-1)
 	switch {

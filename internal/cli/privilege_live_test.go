@@ -129,7 +129,7 @@ func TestStatusOfHiddenProcesses(t *testing.T) {
 		`mount -t proc -o hidepid=1 proc /proc && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$0" status`, b.capable())
 	cmd.Env = append(b.env, "HOME="+b.dir)
 	stdout, stderr, code := finish(t, testkit.Start(t, cmd))
-	if code != exitFailed || !strings.HasPrefix(stdout, "No trace is running") || !strings.Contains(stdout, "only a trace of root or of this user can be found") {
+	if code != exitFailed || !strings.HasPrefix(stdout, "No trace was found") || !strings.Contains(stdout, "only a trace of root or of this user can be found") {
 		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
 }

@@ -106,6 +106,18 @@ func statusExit(s *wire.Status) error {
 	return nil
 }
 
+// noTrace formats the status for a person if no trace was found.
+func noTrace(s *wire.Status) string {
+	text := "No trace is running on this machine.\n"
+	if len(s.Problems) > 0 {
+		text = "No trace was found.\n"
+	}
+	for _, p := range s.Problems {
+		text += "Problem: " + oneLine(p) + "\n"
+	}
+	return text + "To start one: sudo ingero trace\n"
+}
+
 // statusText formats the status for a person.
 func statusText(s *wire.Status, now time.Time) string {
 	var b strings.Builder
@@ -114,11 +126,7 @@ func statusText(s *wire.Status, now time.Time) string {
 		fmt.Fprintf(&b, "%-12s %s\n", name, oneLine(fmt.Sprintf(format, args...)))
 	}
 	if !s.Running {
-		b.WriteString("No trace is running on this machine.\nTo start one: sudo ingero trace\n")
-		for _, p := range s.Problems {
-			line("Problem", "%s", p)
-		}
-		return b.String()
+		return noTrace(s)
 	}
 	state := "healthy"
 	if !s.Healthy {

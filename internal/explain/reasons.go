@@ -32,6 +32,9 @@ func blockReason(r events.Reason, call events.Syscall, dev uint32) string {
 	}
 	switch r {
 	case events.ReasonDisk, events.ReasonFile, events.ReasonDevice:
+		if r == events.ReasonDisk && dev != 0 && dev>>20 == 0 { // FUSE, NFS, btrfs
+			words = "file system"
+		}
 		if dev != 0 {
 			words += " " + device(dev)
 		}

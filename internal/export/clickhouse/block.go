@@ -8,7 +8,8 @@ import (
 )
 
 // maxDays bounds the days, which are partitions, of the rows of one INSERT. It is the default of
-// ClickHouse's setting max_partitions_per_insert_block, which old servers lack and would refuse.
+// ClickHouse's setting max_partitions_per_insert_block. Servers that do not know the setting reject an INSERT that
+// sets it.
 const maxDays = 100
 
 // block holds rows that are sent together: in one INSERT unless they are of more than maxDays days.
