@@ -106,7 +106,7 @@ func (w *Window) habit(x *Finding) bool {
 			count += steps[i].weight
 		}
 	}
-	return count < fewestSlow && x.Lost < longStall || recurs(slow, steps)
+	return count < fewestSlow && x.Lost < longStall || recurs(slow, nil, steps)
 }
 
 // receives returns what the thread of the victim that it waited for did, if it may receive requests. The

@@ -61,7 +61,7 @@ func (w *Window) slowCode(b *ProcessHistory) (x Finding, ok bool) {
 	}
 	p := w.process(b.PID)
 	slow := w.slowSteps(p)
-	if len(slow) == 0 || recurs(decisive(slow), p.list) {
+	if len(slow) == 0 || recurs(decisive(slow), slow, p.list) {
 		return x, false
 	}
 	var computed, slept, usual, count float64
@@ -242,14 +242,19 @@ func decisive(slow []slowStep) []slowStep {
 }
 
 // recurs reports whether slow steps of a thread recur all the time: no time without one among its steps is much
-// longer than usual. The time of steps whose calls were not all measured does not count.
-func recurs(slow []slowStep, steps []step) bool {
+// longer than usual. What others of all slow steps lose does not count, nor does the time of steps with other work, or
+// whose calls were not all measured.
+func recurs(slow, all []slowStep, steps []step) bool {
 	if len(slow) < fewestHabit || len(steps) == 0 {
 		return false
 	}
 	isSlow := make(map[int64]bool, len(slow))
 	for i := range slow {
 		isSlow[slow[i].to()] = true
+	}
+	lost := make(map[int64]float64, len(all))
+	for i := range all {
+		lost[all[i].to()] = all[i].weight * float64(all[i].lost)
 	}
 	inOrder := make([]*step, len(steps))
 	first := steps[0].from
@@ -269,8 +274,10 @@ func recurs(slow []slowStep, steps []step) bool {
 		case isSlow[x.to()]:
 			gap(x.from)
 			last = x.to()
-		case x.vague():
+		case x.vague(), x.marks&otherWork != 0:
 			unmeasured += x.weight * float64(x.length)
+		default:
+			unmeasured += lost[x.to()]
 		}
 	}
 	gap(inOrder[len(inOrder)-1].to())

@@ -152,3 +152,44 @@ func TestDecisive(t *testing.T) {
 		t.Errorf("%d decisive steps, want 44", got)
 	}
 }
+
+// Slow steps recur if the time between any two is about the same. Its other work, and what shorter slow steps lose,
+// does not count.
+func TestRecurs(t *testing.T) {
+	for name, tt := range map[string]struct {
+		other int // index of a step that takes a second longer
+		marks ledger.Marks
+		short bool // it is a slow step, but shorter than the others
+		want  bool
+	}{
+		"at a pace":           {other: -1, want: true},
+		"not for a second":    {other: 45},
+		"a module was loaded": {other: 45, marks: ledger.MarkModule, want: true},
+		"a shorter slow step": {other: 45, short: true, want: true},
+	} {
+		steps := make([]step, 100)
+		at := start
+		var long, all []slowStep
+		for i := range steps {
+			r := &record{from: at, length: 10 * ms}
+			if i == tt.other {
+				r.length, r.marks = s1, tt.marks
+			}
+			if i%10 == 9 {
+				r.length = 3 * s1
+			}
+			at += r.length
+			steps[i] = step{sample: sample{r, 1}}
+			x := slowStep{step: &steps[i], at: i, lost: r.length - 10*ms}
+			if i%10 == 9 {
+				long = append(long, x)
+			}
+			if i%10 == 9 || i == tt.other && tt.short {
+				all = append(all, x)
+			}
+		}
+		if got := recurs(long, all, steps); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
