@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -44,6 +45,14 @@ func stored(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filt
 		}
 	}
 	in.Labels.AddPartly(partly)
+	serving, err := r.Serving(ctx, f)
+	if err != nil {
+		return err
+	}
+	if in.Serving == nil {
+		in.Serving = map[uint32]bool{}
+	}
+	maps.Copy(in.Serving, serving)
 	in.Host, err = hostIn(ctx, r, f)
 	return err
 }

@@ -39,6 +39,7 @@ type Input struct {
 	Host     *tick.Host // nil: unknown
 	Self     *tick.Self // nil: unknown
 	HostSums []tick.HostSum
+	Serving  map[uint32]bool // processes that answered requests, if Requests and HostSums are missing
 }
 
 // Options describe the output. The zero value is 80 columns of plain text in UTC.

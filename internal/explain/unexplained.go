@@ -28,7 +28,7 @@ const (
 // remark returns the slow steps or the unfinished step of a process that no cause explains; nil: none. A
 // server is idle between two requests.
 func (r *report) remark(in *Input, p *wire.ProcessReport, b *tick.Breakdown, slowed bool) *wire.Unexplained {
-	if r.serves(in.HostSums, p.PID) {
+	if r.serves(in, p.PID) {
 		return nil
 	}
 	if in.Labels == nil && b.Open != nil && !r.explained(in.Hidden, p.PID, b.Open) {
@@ -139,10 +139,11 @@ func (r *report) explained(hidden []tick.Hidden, pid uint32, open *tick.LoopStep
 }
 
 // serves reports whether a process answers requests, or has clients: it is idle between two of their requests.
-func (r *report) serves(sums []tick.HostSum, pid uint32) bool {
-	return slices.ContainsFunc(r.Servers, func(s wire.Server) bool { return s.PID == pid }) ||
+func (r *report) serves(in *Input, pid uint32) bool {
+	return in.Serving[pid] ||
+		slices.ContainsFunc(r.Servers, func(s wire.Server) bool { return s.PID == pid }) ||
 		slices.ContainsFunc(r.Engines, func(s wire.EngineSteps) bool { return s.PID == pid }) ||
-		slices.ContainsFunc(sums, func(s tick.HostSum) bool { return s.Kind == tick.HostReceive && s.PID == pid && s.FromClient() })
+		slices.ContainsFunc(in.HostSums, func(s tick.HostSum) bool { return s.Kind == tick.HostReceive && s.PID == pid && s.FromClient() })
 }
 
 // isStart reports whether the first of the slowest steps may be the start of the job.

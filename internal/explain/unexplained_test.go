@@ -148,6 +148,9 @@ func TestUnfinishedStepIsKnown(t *testing.T) {
 	if in.HostSums = peer("10.0.0.9"); build(in).Processes[0].Unexplained != nil {
 		t.Error("a process with clients: reported")
 	}
+	if in.HostSums, in.Serving = nil, map[uint32]bool{4821: true}; build(in).Processes[0].Unexplained != nil {
+		t.Error("a process that serves: reported")
+	}
 }
 
 // The remark of a busy machine that did not slow the jobs does not follow slow steps without a cause, and the last
