@@ -323,5 +323,5 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 	}
 	c.setTotalCosts(s.From, s.To)
 	c.ledger(in, f.PIDs)
-	return nil
+	return openSteps(ctx, r, f, in)
 }

@@ -45,16 +45,49 @@ func stored(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filt
 		}
 	}
 	in.Labels.AddPartly(partly)
-	serving, err := r.Serving(ctx, f)
-	if err != nil {
+	if err := addServing(ctx, r, f, in, accounts); err != nil {
 		return err
 	}
+	in.Host, err = hostIn(ctx, r, f)
+	return err
+}
+
+// addServing notes the processes that answered requests in the window, or shortly before an unfinished step: a
+// server that is idle has one.
+func addServing(ctx context.Context, r *query.Reader, f query.Filter, in *explain.Input, accounts []query.Account) error {
+	for i := range accounts {
+		if x := accounts[i].Open; x != nil && !f.From.IsZero() && x.From.Before(f.From.Add(time.Minute)) {
+			f.From = x.From.Add(-time.Minute)
+		}
+	}
+	serving, err := r.Serving(ctx, f)
 	if in.Serving == nil {
 		in.Serving = map[uint32]bool{}
 	}
 	maps.Copy(in.Serving, serving)
-	in.Host, err = hostIn(ctx, r, f)
 	return err
+}
+
+// openSteps adds the unfinished steps, as recorded, of processes that finished no step in the window: an analysis
+// of the window cannot know that they ever did.
+func openSteps(ctx context.Context, r *query.Reader, f query.Filter, in *explain.Input) error {
+	silent := func(b tick.Breakdown) bool { return b.Loop == nil && b.Open == nil }
+	if !slices.ContainsFunc(in.Breakdowns, silent) {
+		return nil
+	}
+	accounts, err := r.Accounts(ctx, f)
+	if err != nil {
+		return err
+	}
+	for i := range accounts {
+		a := &accounts[i]
+		for k := range in.Breakdowns {
+			if b := &in.Breakdowns[k]; b.PID == a.PID && silent(*b) {
+				b.Open = a.Open
+			}
+		}
+	}
+	return addServing(ctx, r, f, in, accounts)
 }
 
 // chainsIn returns the chains of a window. A chain's cost covers the whole window if the

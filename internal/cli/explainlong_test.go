@@ -11,6 +11,8 @@ import (
 
 	"ingero/internal/explain"
 	"ingero/internal/query"
+	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -56,6 +58,42 @@ func TestStoredIsWhatAnalysisFinds(t *testing.T) {
 	}
 	if host == nil || host.CPUs != 2 {
 		t.Errorf("host %+v, want that of two CPUs", host)
+	}
+}
+
+// A step that began before the window is unfinished in it, as recorded. A process that finished a step in the window
+// has none but the analysis's. A process that answered requests before the step serves.
+func TestUnfinishedStepIsOlderThanTheWindow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	from := time.Date(2026, 7, 29, 14, 0, 0, 0, time.UTC)
+	open := &tick.LoopStep{From: from.Add(-time.Hour), To: from.Add(time.Second)}
+	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return from }, Session: segment.Session{Started: from.Add(-2 * time.Hour)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := tick.HostSum{HostKey: tick.HostKey{Kind: tick.HostReceive, PID: 7, Object: "10.0.0.9"}, Count: 1}
+	errs := []error{
+		db.Tick(&tick.Tick{Time: open.From, Started: from.Add(-2 * time.Hour), Seq: 1, HostSums: []tick.HostSum{client}}),
+		db.Tick(&tick.Tick{Time: open.To, Started: from.Add(-2 * time.Hour), Seq: 2, Final: true, Breakdowns: []tick.Breakdown{{PID: 7, Elapsed: 1e9, Open: open}, {PID: 8, Elapsed: 1e9, Open: open}}}),
+		db.Close(),
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	r, err := query.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	in := explain.Input{Breakdowns: []tick.Breakdown{{PID: 7}, {PID: 8, Loop: &tick.Loop{}}, {PID: 9}}}
+	if err := openSteps(t.Context(), r, query.Filter{From: from.Add(-time.Hour), To: from.Add(time.Minute)}, &in); err != nil {
+		t.Fatal(err)
+	}
+	if !in.Serving[7] || in.Serving[8] {
+		t.Errorf("serving %v, want 7", in.Serving)
+	}
+	if x := in.Breakdowns; x[0].Open == nil || !x[0].Open.From.Equal(open.From) || x[1].Open != nil || x[2].Open != nil {
+		t.Errorf("got %+v, want the step of 7 only", x)
 	}
 }
 
