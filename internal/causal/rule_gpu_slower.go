@@ -105,7 +105,7 @@ func (w *Window) explain(s *shift) {
 	s.neighbours = w.neighbours(s.pid, device, s.from, s.to)
 	switch {
 	case w.waitsForRanks(s): // reported by the rules about ranks
-	case w.moves(s.pid, s.from, s.to): // it has more work
+	case w.moves(s.pid, s.from, s.to) || w.launchesMore(s): // it has more work
 	case len(why) > 0:
 		s.cause, s.reason = "gpu-throttled", strings.Join(why, ", ")
 		if clock != "" {

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
+
+	"ingero/internal/govern"
+	"ingero/pkg/events"
 )
 
 // roundLaunches returns a number that is equal for steps that should take the GPU equally long: exact
@@ -109,4 +112,60 @@ func (s *shift) join(list []*step, earlier []shift) {
 	}
 	s.steps, s.slow, s.lost = s.steps+o.steps, s.slow+o.slow, s.spread.sum()
 	s.from, s.to, s.ranks = min(s.from, o.from), max(s.to, o.to), s.ranks || o.ranks
+}
+
+// launchesMore reports whether a process launched more per step of its main thread in a shift than in the ten
+// seconds before, and whether that explains at least half of the growth of the steps. A step's own number lacks
+// the launches of other threads, such as the backward pass of PyTorch (pt_autograd_0). Only seconds count in
+// which more than a quarter of the steps are of the kind of the shift.
+func (w *Window) launchesMore(s *shift) bool {
+	b := w.History(s.pid)
+	if b == nil {
+		return false
+	}
+	_, all := w.steps(s.pid)
+	var inside []*step
+	for i := range all {
+		if x := &all[i]; !x.period && x.from >= s.from && x.to() <= s.to {
+			inside = append(inside, x)
+		}
+	}
+	if len(inside) == 0 {
+		return false
+	}
+	kind := divide(inside, func(x *step) uint32 { return x.kind })[0][0].kind
+	var before, during struct{ launches, steps, ns float64 }
+	for i := range b.Seconds {
+		x, sum := &b.Seconds[i], &before
+		switch in := min(x.To, s.to) - max(x.From, s.from); {
+		case w.unseen(s.pid, x.From, x.To)&govern.LaunchCounts != 0:
+			continue
+		case in*2 > x.To-x.From:
+			sum = &during
+		case x.To > s.from || x.To < s.from-10e9:
+			continue
+		}
+		var steps, alike float64
+		for j := range all {
+			if to := all[j].to(); !all[j].period && x.From < to && to <= x.To {
+				if steps += all[j].weight; all[j].kind == kind {
+					alike += all[j].weight
+				}
+			}
+		}
+		if 4*alike > steps {
+			sum.launches, sum.steps = sum.launches+float64(x.callsOf(events.ClassLaunch)), sum.steps+steps
+			sum.ns += float64(x.To - x.From)
+		}
+	}
+	if before.launches == 0 || during.steps == 0 {
+		return false
+	}
+	const least = 1.1
+	launches := during.launches / (during.steps + 1) * before.steps / before.launches // a step may be in two seconds
+	growth := float64(s.during) / float64(max(s.before, 1))
+	if length := during.ns / during.steps * before.steps / before.ns; length > 1 { // else there was a pause before
+		growth = min(growth, length)
+	}
+	return launches > least && launches-1 >= (growth-1)/2
 }
