@@ -56,6 +56,7 @@ type shift struct {
 	cause          string
 	reason         string
 	neighbours     []neighbour
+	instead        []string // as in Finding
 }
 
 // bin is a stretch of time with the medians of its steps.
@@ -74,11 +75,34 @@ func shifts(rule string) func(*Window) []Finding {
 		}
 		for i := range w.shifts {
 			if s := &w.shifts[i]; s.cause == rule {
+				s.addCopies(w)
 				out = append(out, s.finding(w))
 			}
 		}
 		return out
 	}
+}
+
+// addCopies adds the slow copies in the time of a shift. A copy to pageable memory waits until the GPU
+// has done what was launched before, even if its name says that it is asynchronous.
+func (s *shift) addCopies(w *Window) {
+	var rest []*Finding
+	slack := max(1e9, 3*s.during) // the last steps may be too few to be a part of the shift
+	for _, x := range w.foundBy(callSlow.Name) {
+		if x.PID != s.pid || classOf(x.Op) != events.ClassMemcpy || x.From < s.from-slack || x.To > s.to+slack {
+			rest = append(rest, x)
+			continue
+		}
+		if x.TID == s.tid { // another thread waited at the same time
+			for _, l := range x.spread {
+				s.spread.put(l)
+			}
+			s.lost, s.steps = s.lost+x.Lost, max(s.steps, float64(x.Steps))
+			s.slow = min(s.slow+float64(x.Slow), s.steps)
+		}
+		s.instead = append(append(s.instead, x.id), x.instead...)
+	}
+	w.found[ruleNamed(callSlow.Name)] = rest
 }
 
 // findShifts finds the shifts of every process, and explains them.
@@ -105,7 +129,7 @@ func (w *Window) explain(s *shift) {
 	s.neighbours = w.neighbours(s.pid, device, s.from, s.to)
 	switch {
 	case w.waitsForRanks(s): // reported by the rules about ranks
-	case w.moves(s.pid, s.from, s.to) || w.launchesMore(s): // it has more work
+	case w.moves(s.pid, s.from, s.to): // it has more work
 	case len(why) > 0:
 		s.cause, s.reason = "gpu-throttled", strings.Join(why, ", ")
 		if clock != "" {
@@ -113,6 +137,7 @@ func (w *Window) explain(s *shift) {
 		}
 	case len(s.neighbours) > 0:
 		s.cause = "gpu-shared"
+	case w.launchesMore(s):
 	default:
 		s.cause = "gpu-slower"
 	}
@@ -155,7 +180,7 @@ func copied(s *Second) (bytes uint64) {
 func (s *shift) finding(w *Window) Finding {
 	slack := int64(s.unsure*float64(s.lost)) + s.lost/20
 	x := Finding{
-		PID: s.pid, TID: s.tid, Op: s.op, From: s.from, To: s.to, Lost: s.lost, spread: s.spread, Min: s.lost - slack, Max: s.lost + slack,
+		PID: s.pid, TID: s.tid, Op: s.op, From: s.from, To: s.to, Lost: s.lost, spread: s.spread, instead: s.instead, Min: s.lost - slack, Max: s.lost + slack,
 		Steps: int(s.steps + 0.5), Slow: int(s.slow + 0.5), Confidence: 0.9 - min(s.unsure, 0.5),
 		Baseline: fmt.Sprintf("earlier steps; the GPU took %s for each", span(s.before)),
 		Timeline: []tick.Moment{moment(s.from, "GPU", "from here on, the GPU takes %s for a step; before: %s", span(s.during), span(s.before))},

@@ -214,7 +214,7 @@ func line(t testing.TB, x *simThread, n int, begin int64, f []string, o *option)
 	if o.p != 0 && x.off || o.at != 0 && (o.at != n || x.off) {
 		hit = false
 	}
-	if at := x.now - start; f[0] == "wait" && (at < o.from || at >= o.to || x.off && (o.from != 0 || o.to != math.MaxInt64)) {
+	if at := x.now - start; (f[0] == "wait" || f[0] == "call") && (at < o.from || at >= o.to || x.off && (o.from != 0 || o.to != math.MaxInt64)) {
 		hit = false
 	}
 	switch f[0] {
