@@ -293,7 +293,7 @@ struct wait_record {
 	 * thread's own stack, as it blocked.
 	 */
 	__u32 stack;
-	__u32 rest;
+	__u32 own; /* WAIT_BLOCKED, woken by a program's thread: its own stack, as it blocked; 0: none */
 };
 _Static_assert(sizeof(struct wait_record) == 104, "wait_record");
 

@@ -146,6 +146,7 @@ static __always_inline void emit_blocked(struct thread *t, struct task_struct *t
 					 __u32 own)
 {
 	struct clock *k = &t->clock;
+	bool by_program = !k->woken_by_irq && k->waker.parent != KTHREADD;
 
 	rec->state = WAIT_BLOCKED;
 	rec->flags = k->block_flags & ~BLOCK_TURN;
@@ -154,7 +155,7 @@ static __always_inline void emit_blocked(struct thread *t, struct task_struct *t
 	rec->taken_ns = 0;
 	rec->on = k->on;
 	rec->who = (struct who){};
-	rec->stack = 0;
+	rec->stack = rec->own = 0;
 	if (k->block_flags & WAIT_STOPPED) {
 		set_stopper(&rec->who, task);
 		emit_wait(rec);
@@ -164,13 +165,12 @@ static __always_inline void emit_blocked(struct thread *t, struct task_struct *t
 		rec->flags |= WAIT_GIL;
 		rec->on.arg = k->gil_holder & ~GIL_AGAIN;
 	}
-	if (k->woken_by_irq) {
+	if (k->woken_by_irq)
 		rec->flags |= WAIT_BY_IRQ;
-		rec->stack = own;
-	} else {
+	else
 		rec->who = k->waker;
-		rec->stack = k->waker.parent == KTHREADD ? own : k->waker_stack;
-	}
+	rec->stack = by_program ? k->waker_stack : own;
+	rec->own = by_program ? own : 0;
 	emit_wait(rec);
 }
 
@@ -210,12 +210,11 @@ static __always_inline void close_block(struct thread *t, struct task_struct *ta
 	struct clock *k = &t->clock;
 	__u64 until = k->since; /* first: a switch in the middle changes it, and takes the block */
 	__u64 since = __sync_lock_test_and_set(&k->blocked_since, 0);
-
 	__u32 own = 0;
 
 	if (!since || !is_told(k, until - since))
 		return;
-	if (!has_run && (k->woken_by_irq || !tracked(k->waker.tid)))
+	if (!has_run)
 		own = profile_blocked(t, task->pid, until - since, until);
 	emit_blocked(t, task, rec, since, until, own);
 }

@@ -137,26 +137,31 @@ __noinline int profile_block(__u32 tid, __u64 now)
 }
 
 /*
- * A thread was blocked for ns, until `until`; no tracked thread ended that. Returns the stack with
- * which it blocked, 0: none. Time in calls votes against the stacks between them.
+ * A thread was blocked for ns, until `until`. Returns the stack with which it blocked, 0: none. Time
+ * in calls votes against the stacks between them. If a tracked thread ended the wait, the stacks of
+ * that thread account for the time: there is no vote, and an enrolled thread needs no stack.
  */
-static __always_inline __u32 profile_blocked(const struct thread *t, __u32 tid, __u64 ns,
-					     __u64 until)
+__noinline __u32 profile_blocked(struct thread *t, __u32 tid, __u64 ns, __u64 until)
 {
 	struct profile *p = bpf_map_lookup_elem(&profiles, &tid);
-	bool own = has_own_stack(t);
 	struct block_kind *kind;
+	bool explained;
 
-	if (!p)
+	if (!p || !t)
 		return 0;
-	if (!own) {
-		if (t->depth)
+	explained = !t->clock.woken_by_irq && tracked(t->clock.waker.tid);
+	if (explained && t->clock.hop)
+		return 0;
+	if (!has_own_stack(t)) {
+		if (t->depth && !explained)
 			vote(&p->work, 0, 0, ns, until);
 		return 0;
 	}
 	kind = last_kind(p);
 	if (kind)
 		kind->owed_ns += ns;
+	if (explained)
+		return p->stack;
 	if (kind && kind->stack)
 		vote(&p->work, kind->place, kind->stack, ns, until);
 	else

@@ -865,7 +865,7 @@ type IngeroWaitRecord struct {
 	On      IngeroBlock
 	Who     IngeroWho
 	Stack   uint32
-	Rest    uint32
+	Own     uint32
 }
 
 type IngeroWaitState uint32

@@ -221,7 +221,7 @@ func forAnother(r events.Reason) bool {
 func servedBy(r events.Reason, flags events.WaitFlags, who *events.Thread) bool {
 	switch r {
 	case events.ReasonMemory, events.ReasonOther, events.ReasonFault:
-		return flags&events.WaitIO == 0 && who.TID != 0 && who.Parent != kthreadd
+		return flags&events.WaitIO == 0 && who.OfProgram()
 	}
 	return false
 }
@@ -245,7 +245,7 @@ func via(to []Part, p *Part, w *tick.WakerShare) []Part {
 		w = &kept
 	}
 	q := *p
-	q.Via, q.Who, q.Op, q.Flags, q.Unknown, q.Stack = p.Who, events.Thread{}, 0, 0, 0, 0
+	q.Via, q.Who, q.Op, q.Flags, q.Unknown = p.Who, events.Thread{}, 0, 0, 0
 	for _, x := range []struct {
 		state events.WaitState
 		ns    uint64
@@ -255,7 +255,7 @@ func via(to []Part, p *Part, w *tick.WakerShare) []Part {
 			continue
 		}
 		p.NS -= ns
-		q.NS, q.State, q.Reason, q.Call, q.Dev = ns, x.state, 0, 0, 0
+		q.NS, q.State, q.Reason, q.Call, q.Dev, q.Stack = ns, x.state, 0, 0, 0, 0
 		q.Who = events.Thread{}
 		switch x.state {
 		case events.WaitRunnable:
@@ -263,7 +263,9 @@ func via(to []Part, p *Part, w *tick.WakerShare) []Part {
 				q.Reason = events.ReasonHypervisor
 			}
 		case events.WaitBlocked:
-			q.Reason, q.Call, q.Dev = w.Reason, w.Call, w.Dev
+			if q.Reason, q.Call, q.Dev = w.Reason, w.Call, w.Dev; !onDisk[w.Reason] {
+				q.Stack = p.Stack
+			}
 		}
 		to = append(to, q)
 	}

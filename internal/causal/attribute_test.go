@@ -71,7 +71,7 @@ func TestWaitsAreOfTheirRoot(t *testing.T) {
 }
 
 // A thread that mostly waited for a disk ran to read; one that ran for longer also did something
-// else.
+// else. The place where the victim waited belongs to all but a disk and a CPU.
 func TestWhoReadsRuns(t *testing.T) {
 	const victim = 100
 	reader := events.Thread{PID: victim, TID: 101, Name: events.NameOf("reader")}
@@ -80,25 +80,29 @@ func TestWhoReadsRuns(t *testing.T) {
 		times        tick.Times
 		reason       events.Reason
 		disk, others int64 // ns
+		placed       int64 // ns that vote for the victim's place
 	}{
-		{"it ran for a third of the time", tick.Times{OnCPU: 3e6, Blocked: 6e6}, events.ReasonDisk, 9e6, 0},
-		{"it ran for about half of the time", tick.Times{OnCPU: 4e6, Blocked: 5e6}, events.ReasonDisk, 5e6, 4e6},
-		{"it had no CPU for a while", tick.Times{OnCPU: 1e6, Runnable: 2e6, Blocked: 6e6}, events.ReasonFile, 7e6, 2e6},
-		{"it slept", tick.Times{OnCPU: 3e6, Blocked: 6e6}, events.ReasonSleep, 0, 9e6},
+		{"it ran for a third of the time", tick.Times{OnCPU: 3e6, Blocked: 6e6}, events.ReasonDisk, 9e6, 0, 0},
+		{"it ran for about half of the time", tick.Times{OnCPU: 4e6, Blocked: 5e6}, events.ReasonDisk, 5e6, 4e6, 4e6},
+		{"it had no CPU for a while", tick.Times{OnCPU: 1e6, Runnable: 2e6, Blocked: 6e6}, events.ReasonFile, 7e6, 2e6, 0},
+		{"it slept", tick.Times{OnCPU: 3e6, Blocked: 6e6}, events.ReasonSleep, 0, 9e6, 9e6},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := ledger.Step{PID: victim, TID: victim, Waits: []ledger.Wait{{NS: 9 * ms, Count: 1, State: events.WaitBlocked,
-				Reason: events.ReasonLock, Who: reader, Waker: tick.WakerShare{Times: tt.times, Reason: tt.reason}}}}
-			var disk, others int64
+				Reason: events.ReasonLock, Who: reader, Waker: tick.WakerShare{Times: tt.times, Reason: tt.reason}, Stack: 5}}}
+			var disk, others, placed int64
 			for _, p := range parts(nil, &s, &relations{}) {
+				if p.Stack == 5 {
+					placed += p.NS
+				}
 				if diskWait.Claims.Part(&p) {
 					disk += p.NS
 				} else {
 					others += p.NS
 				}
 			}
-			if disk != tt.disk || others != tt.others {
-				t.Errorf("%d ns for the disk and %d beside, want %d and %d", disk, others, tt.disk, tt.others)
+			if disk != tt.disk || others != tt.others || placed != tt.placed {
+				t.Errorf("%d ns for the disk and %d beside, %d with a place; want %d, %d and %d", disk, others, placed, tt.disk, tt.others, tt.placed)
 			}
 		})
 	}

@@ -12,18 +12,29 @@ import (
 type place struct {
 	stack uint32
 	ns    int64 // net weight of the votes for it
+	usual int64 // ns: about the median of the parts
 }
 
-// cast votes with a part for its place. A part without a stack does not vote.
+// cast votes with a part for its place: with what it took longer than usual, and a little of the rest. A part
+// without a stack does not vote.
 func (x *place) cast(p *Part) {
+	switch {
+	case x.usual == 0:
+		x.usual = p.NS
+	case p.NS < x.usual:
+		x.usual -= x.usual / 20
+	default:
+		x.usual += x.usual / 20
+	}
+	ns := max(p.NS-x.usual-x.usual/4, 0) + p.NS/100
 	switch {
 	case p.Stack == 0:
 	case p.Stack == x.stack:
-		x.ns += p.NS
-	case x.ns < p.NS:
-		*x = place{p.Stack, p.NS - x.ns}
+		x.ns += ns
+	case x.ns < ns:
+		x.stack, x.ns = p.Stack, ns-x.ns
 	default:
-		x.ns -= p.NS
+		x.ns -= ns
 	}
 }
 

@@ -81,7 +81,7 @@ func (x *server) cast(p *Part) bool {
 		return true
 	}
 	who := p.Who
-	if who.TID == 0 || who.Parent == kthreadd || p.Relation.InJob() {
+	if !who.OfProgram() || p.Relation.InJob() {
 		who = events.Thread{}
 	}
 	x.all += p.NS

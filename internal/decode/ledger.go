@@ -65,7 +65,7 @@ func Waits(dst []events.Wait, b []byte, clock Clock) ([]events.Wait, error) {
 	if state == events.WaitBlocked {
 		w := &dst[len(dst)-1]
 		x := threadStateOf(&r.On, r.Flags)
-		w.Arg, w.Dev, w.Syscall, w.File, w.Reason, w.Stack = x.Arg, x.Dev, x.Syscall, x.File, x.Reason, r.Stack
+		w.Arg, w.Dev, w.Syscall, w.File, w.Reason, w.Stack, w.Own = x.Arg, x.Dev, x.Syscall, x.File, x.Reason, r.Stack, r.Own
 		if w.Reason == events.ReasonGIL {
 			w.Passed = r.On.Dev
 		}

@@ -108,7 +108,7 @@ func TestWait(t *testing.T) {
 	lock := blocked
 	lock.Flags, lock.On = uint8(bpf.IngeroWaitFlagsWAIT_GIL), bpf.IngeroBlock{Arg: 9, Dev: 8, Syscall: number(t, "futex")}
 	futex := lock
-	futex.Flags = 0
+	futex.Flags, futex.Stack, futex.Own = 0, 6, 7
 	odd := runnable
 	odd.TakenNs = 101
 	stolen := bpf.IngeroWaitRecord{Kind: runnable.Kind, State: uint8(bpf.IngeroWaitStateWAIT_STOLEN), Cpu: 2, Tgid: 10, Tid: 11, StartNs: 5, Ns: 100, TakenNs: 100}
@@ -131,7 +131,7 @@ func TestWait(t *testing.T) {
 		{"for the GIL", raw(&lock), events.Wait{Start: 1005, Duration: 100, Arg: 9, Who: by, PID: 10, TID: 11, Passed: 8,
 			Op: 0x0101, CPU: 2, Syscall: events.SyscallOf(int(number(t, "futex"))), State: events.WaitBlocked, Reason: events.ReasonGIL}, nil},
 		{"for a lock", raw(&futex), events.Wait{Start: 1005, Duration: 100, Arg: 9, Who: by, PID: 10, TID: 11,
-			Op: 0x0101, CPU: 2, Syscall: events.SyscallOf(int(number(t, "futex"))), State: events.WaitBlocked, Reason: events.ReasonLock}, nil},
+			Op: 0x0101, CPU: 2, Syscall: events.SyscallOf(int(number(t, "futex"))), State: events.WaitBlocked, Reason: events.ReasonLock, Stack: 6, Own: 7}, nil},
 		{"short", raw(&runnable)[:95], events.Wait{}, ErrRecord},
 		{"more taken than waited", raw(&odd), events.Wait{}, ErrRecord},
 		{"stolen", raw(&stolen), events.Wait{Start: 1005, Duration: 100, Taken: 100, PID: 10, TID: 11, CPU: 2,

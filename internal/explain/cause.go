@@ -232,7 +232,7 @@ func culprits(c *tick.Chain) string {
 // culpritGroup describes all culprits with the name of the first.
 func culpritGroup(c *tick.Chain, first int, name string) string {
 	var ids []uint32
-	at := ""
+	at, waited := "", ""
 	for i := range c.Culprits[first:] {
 		x := &c.Culprits[first+i]
 		id := x.Thread.PID
@@ -242,7 +242,7 @@ func culpritGroup(c *tick.Chain, first int, name string) string {
 		if culpritName(x) != name {
 			continue
 		}
-		at = cmp.Or(at, x.At)
+		at, waited = cmp.Or(at, x.At), cmp.Or(waited, x.Waited)
 		if x.Thread.TID != 0 && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
@@ -275,8 +275,13 @@ func culpritGroup(c *tick.Chain, first int, name string) string {
 	if x.What != "" && x.Thread.TID != 0 && c.Rule != "stopped" { // for "stopped", the cause has it
 		name += ": " + clean(x.What)
 	}
-	if at != "" {
+	switch {
+	case at != "":
 		name += ", at " + clean(at)
+	case waited != "" && x.What == tick.ChildEnd:
+		name += ", at " + clean(waited)
+	case waited != "":
+		name += "; the job waited at " + clean(waited)
 	}
 	return name
 }
@@ -301,8 +306,8 @@ func whatsAt(c *tick.Chain) string {
 		if at < 0 && x.What != "" {
 			at, whats, places = len(whats), append(whats, clean(x.What)), append(places, "")
 		}
-		if at >= 0 && places[at] == "" && x.At != "" {
-			places[at] = ", at " + clean(x.At)
+		if place := cmp.Or(x.At, x.Waited); at >= 0 && places[at] == "" && place != "" {
+			places[at] = ", at " + clean(place)
 		}
 	}
 	for i := range whats {

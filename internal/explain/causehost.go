@@ -124,7 +124,7 @@ var hostCauses = map[string]causeWords{
 			if byProcess(c) {
 				return v.name + " " + waitedFor(c, "waited for data from another process: ") + culprits(c)
 			}
-			return v.name + " waited for a reply from " + peers(c)
+			return v.name + " waited for a reply from " + peers(c) + codeAt(c)
 		},
 		fix: fixWait,
 	},
@@ -148,7 +148,7 @@ var hostCauses = map[string]causeWords{
 			if byChild(c) {
 				return v.name + " waited until a program that it started had ended, and the GPU was idle: " + culprits(c)
 			}
-			return v.name + " waited for a reply from " + peers(c) + " between its steps, and the GPU was idle"
+			return v.name + " waited for a reply from " + peers(c) + codeAt(c) + " between its steps, and the GPU was idle"
 		},
 		fix: func(c *tick.Chain, _ *victim) string {
 			if byChild(c) {

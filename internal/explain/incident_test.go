@@ -136,7 +136,8 @@ var incidents = []struct {
 		in.Chains = []tick.Chain{
 			chainOfRule("own-threads", streamSyn, own),
 			chainOfRule("stopped", 0, tick.Culprit{Thread: thread("gdb", 99, 99), What: "stopped it"}),
-			chainOfRule("lock-wait", 0, tick.Culprit{Thread: thread("dispatch", 4821, 4841), Own: true, What: "held a lock, or had not finished"}),
+			chainOfRule("lock-wait", 0, tick.Culprit{Thread: thread("dispatch", 4821, 4841), Own: true, What: "held a lock, or had not finished", Waited: "train.py:31 in push()"}),
+			chainOfRule("tool-call", 0, tick.Culprit{Thread: thread("sh", 4850, 4850), What: tick.ChildEnd, Waited: "train.py:40 in monitor()"}),
 			chainOfRule("driver-slow", malloc, tick.Culprit{What: "GPU driver, in cudaMalloc"}),
 			chainOfRule("call-slow", memcpy, tick.Culprit{What: "cudaMemcpyAsync"}),
 			chainOfRule("disk-wait", 0, tick.Culprit{What: "disk 254:0, for a page of memory", Root: tick.Root{Whose: tick.RelationSelf, Did: tick.ActivityPage}}),

@@ -107,9 +107,13 @@ func (n *names) named(pid uint32, q *queued, across events.Op, sync bool, agent 
 		x.Own, x.Agent, x.ByIRQ = w.Who.TID != 0 && w.Who.PID == pid, w.Who.PID == agent && agent != 0, w.Flags&events.WaitByIRQ != 0
 		x.Reason, x.Call, x.File, x.Dev = w.Reason, w.Syscall, w.File, w.Dev
 		addWaker(&x.waker, &q.waker, &x.votes)
+		stack := w.OwnStack()
+		if w.Reason == events.ReasonGIL {
+			stack = w.Stack
+		}
 		// A wait without a stack does not vote against the current one.
-		if w.Stack != 0 && (w.Reason == events.ReasonGIL || w.OwnStack() != 0) && x.stack.cast(x.Stack == w.Stack, w.Duration) {
-			x.Stack = w.Stack
+		if stack != 0 && x.stack.cast(x.Stack == stack, w.Duration) {
+			x.Stack = stack
 		}
 		if x.call.cast(x.Across == across, w.Duration) {
 			x.Across = across

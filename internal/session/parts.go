@@ -89,7 +89,7 @@ var partFields = [partsEnd][]string{
 	partMissing: {"RollCalls"}, partRankSites: {"RollCalls[].Missing[].At"}, partStragglers: {"Lates"}, partLaunches: {"Launches"}, partRecordedXids: {"Xids"}, partXids: {"Xids"},
 	partGpus: {"GPUs"}, partRequests: {"Requests"}, partRequestTimes: {"Requests[].ToFirst", "Requests[].After", "Requests[].EnginePID", "Requests[].EngineTID", "Requests[].Split", "Requests[].AtOnce", "Requests[].TokenSteps", "EngineSteps"}, partInference: {"Inference"}, partLibraries: {"Libraries", "HostProbes"}, partPods: {"Pods"}, partReports: {"Reports"}, partFloor: {"Reports"}, partDrops: {"Drops"}, partStateDrops: {"Drops"}, partFaultDrops: {"Drops"}, partCauseDrops: {"Drops"}, partAllDrops: {"Drops"}, partStackPolicy: {"StackPolicy"},
 	partMachineState: {"Host", "Self", "Overhead"}, partHostEvents: {"HostSums"}, partMachineEvents: {"HostSums"}, partReportedEvents: {"HostSums"}, partIdle: {"Idle"},
-	partChains: {"Chains"}, partBlindSpots: {"Untold"}, partSites: {"Chains[].At", "Chains[].Culprits[].At"},
+	partChains: {"Chains"}, partBlindSpots: {"Untold"}, partSites: {"Chains[].At", "Chains[].Culprits[].At", "Chains[].Culprits[].Waited"},
 	partCulprits: {"Chains[].Culprits[].Cgroup", "Chains[].Culprits[].Cmdline", "Chains[].Culprits[].Where", "Chains[].Culprits[].Parent"},
 	partShown:    {"Chains"}, partHidden: {"Hidden"}, partEpisodes: {"Episodes"},
 }

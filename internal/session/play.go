@@ -52,6 +52,8 @@ var upgrades = map[int]func(k tape.Kind, b []byte) ([]byte, error){
 	// In layout 3 no stack says that its thread took it of itself: those have no native frames.
 	3: from4,
 	4: from4,
+	// Up to layout 5, a wait that a program's thread ended lacks the waiting thread's own stack: 0.
+	5: func(_ tape.Kind, b []byte) ([]byte, error) { return b, nil },
 }
 
 // from4 converts from layout 4, in which host keys are shorter, and all peers are TCP peers.

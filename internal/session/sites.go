@@ -87,7 +87,7 @@ func (s *sites) batch(stacks []events.Stack, calls []events.Call, waits []events
 		w := &waits[i]
 		if w.Reason == events.ReasonGIL {
 			s.turn(w)
-		} else if w.Who.TID != 0 && w.State == events.WaitBlocked && w.OwnStack() == 0 {
+		} else if w.Who.TID != 0 && w.State == events.WaitBlocked && w.Who.OfProgram() {
 			s.wait(w)
 		}
 	}
@@ -223,11 +223,16 @@ func (s *sites) setChains(chains []tick.Chain) {
 		s.chains[c.ID] = was
 		c.At = was.ops.keep(s.ops, key{c.PID, c.Op}, s.places)
 		for j := range c.Culprits {
-			switch x := &c.Culprits[j]; {
-			case x.Stack != 0:
+			x := &c.Culprits[j]
+			another := x.Thread.OfProgram() && x.Thread.TID != c.TID
+			switch {
+			case x.Stack != 0 && !another:
 				x.At = s.places[x.Stack]
 			case x.What != "" || len(x.CPUs) == 0 && x.Path == "": // else it only took a CPU: no thread waited
 				x.At = was.threads.keep(s.threads, threadKey{x.Thread.PID, x.Thread.TID}, s.places)
+			}
+			if x.Waited = ""; another && x.At == "" {
+				x.Waited = s.places[x.Stack]
 			}
 		}
 	}

@@ -149,7 +149,7 @@ func TestSampleOfOwnCode(t *testing.T) {
 }
 
 // A culprit has the place with most time, summed over all stacks that lead there, by the waits of
-// others for it.
+// others for it. If that is unknown, it has the place where the victim waited.
 func TestSitesOfCulprits(t *testing.T) {
 	s := newSites()
 	worker := events.Thread{PID: 8, TID: 9}
@@ -159,7 +159,7 @@ func TestSitesOfCulprits(t *testing.T) {
 	wait := func(who events.Thread, stack uint32, ns int64) events.Wait {
 		return events.Wait{PID: 7, TID: 7, State: events.WaitBlocked, Who: who, Stack: stack, Duration: ns}
 	}
-	s.batch([]events.Stack{line(1, 1), line(2, 2), line(3, 2)}, nil, []events.Wait{
+	s.batch([]events.Stack{line(1, 1), line(2, 2), line(3, 2), line(4, 4)}, nil, []events.Wait{
 		wait(worker, 1, 500), wait(worker, 2, 300), wait(worker, 3, 300), wait(worker, 0, 9_000), wait(events.Thread{}, 1, 9_000)})
 	chains := []tick.Chain{{PID: 7, Culprits: []tick.Culprit{{Thread: worker}, {Thread: events.Thread{PID: 8, TID: 10}}, {}, {Thread: worker, CPUs: []uint16{1}},
 		{Thread: worker, CPUs: []uint16{1}, What: "prepared input while the job waited"}}}}
@@ -170,6 +170,14 @@ func TestSitesOfCulprits(t *testing.T) {
 		}
 	}
 	feeder := events.Thread{PID: 8, TID: 10}
+	waited := []tick.Chain{{PID: 7, TID: 7, Culprits: []tick.Culprit{{Thread: worker, Stack: 4}, {Thread: feeder, Stack: 4},
+		{Thread: events.Thread{PID: 7, TID: 7}, Own: true, Stack: 4}, {Thread: events.Thread{PID: 6, TID: 6, Parent: 2}, Stack: 4}, {Stack: 4}}}}
+	s.setChains(waited)
+	for i, want := range [][2]string{{"a.py:2 in f()", ""}, {"", "a.py:4 in f()"}, {"a.py:4 in f()", ""}, {"a.py:4 in f()", ""}, {"a.py:4 in f()", ""}} {
+		if x := &waited[0].Culprits[i]; x.At != want[0] || x.Waited != want[1] {
+			t.Errorf("culprit %d was at %q, and the job waited at %q; want %q", i, x.At, x.Waited, want)
+		}
+	}
 	b := []tick.Breakdown{{PID: 7, BlockedOn: []tick.Share{{Who: feeder, Waker: &tick.WakerShare{Root: worker}}, {Who: worker, Waker: &tick.WakerShare{}}, {Who: worker}}}}
 	s.setBreakdowns(b)
 	for i, want := range []string{"a.py:2 in f()", "a.py:2 in f()", ""} {

@@ -75,22 +75,52 @@ func TestLineOfALongBlock(t *testing.T) {
 	endWorker(t, r, c)
 }
 
-// A wait that no thread ends has the line where the program itself waits.
+// A wait has the line where the program itself waits, whether or not a thread of another process ends it.
 func TestLineOfAnOwnWait(t *testing.T) {
 	t.Parallel()
-	r := synchronizing(t, `
+	for _, tt := range []struct {
+		reason  events.Reason
+		byIRQ   bool
+		program string // waits in its seventh line
+	}{
+		{events.ReasonSleep, true, `
 def work():
     rt.lib.cudaDeviceSynchronize()
-    time.sleep(0.02)`)
-	testkit.Eventually(t, "a sleep at <string>:7", func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.last != nil && slices.ContainsFunc(r.last.Breakdowns, func(b tick.Breakdown) bool {
-			return slices.ContainsFunc(b.BlockedOn, func(s tick.Share) bool {
-				return s.Reason == events.ReasonSleep && s.ByIRQ && s.At == "<string>:7 in work()"
+    time.sleep(0.02)`},
+		{events.ReasonChild, false, `
+import os
+def work():
+    os.system("sleep 0.02")
+    rt.lib.cudaDeviceSynchronize()`},
+		{events.ReasonLock, false, `
+import fcntl, os
+def work():
+    fcntl.flock(file, fcntl.LOCK_EX)
+    fcntl.flock(file, fcntl.LOCK_UN)
+    rt.lib.cudaDeviceSynchronize()
+name, job = sys.argv[1] + "/lock", os.getpid()
+holder = os.fork() == 0
+file = open(name, "w")
+while holder and os.getppid() == job:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    time.sleep(0.02)
+    fcntl.flock(file, fcntl.LOCK_UN)
+    time.sleep(0.002)
+if holder: os._exit(0)`},
+	} {
+		t.Run(tt.reason.String(), func(t *testing.T) {
+			r := synchronizing(t, tt.program)
+			testkit.Eventually(t, "a wait at <string>:7", func() bool {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				return r.last != nil && slices.ContainsFunc(r.last.Breakdowns, func(b tick.Breakdown) bool {
+					return slices.ContainsFunc(b.BlockedOn, func(s tick.Share) bool {
+						return s.Reason == tt.reason && s.ByIRQ == tt.byIRQ && s.At == "<string>:7 in work()"
+					})
+				})
 			})
 		})
-	})
+	}
 }
 
 // A call after a computation has the line of that, and so has the process's own time. Of short ones,

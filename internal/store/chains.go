@@ -52,6 +52,7 @@ type culpritJSON struct {
 	Path     string   `json:"path,omitempty"`
 	CPUs     []uint16 `json:"cpus,omitempty"`
 	At       string   `json:"at,omitempty"`
+	Waited   string   `json:"waited_at,omitempty"`
 	Lost     int64    `json:"lost_ns"`
 	Whose    string   `json:"whose,omitempty"` // tick.Root
 	Did      string   `json:"did,omitempty"`
@@ -73,7 +74,7 @@ func toChainRow(c *tick.Chain) (chainRow, error) {
 		p := &c.Culprits[i]
 		t := &p.Thread
 		culprits = append(culprits, culpritJSON{t.PID, t.TID, t.Parent, t.Cgroup, t.Name.String(), p.Own, p.Agent,
-			p.What, p.Cgroup, p.Cmdline, p.Where, p.Parent, p.Path, p.CPUs, p.At, int64(p.Lost), string(p.Root.Whose), string(p.Root.Did),
+			p.What, p.Cgroup, p.Cmdline, p.Where, p.Parent, p.Path, p.CPUs, p.At, p.Waited, int64(p.Lost), string(p.Root.Whose), string(p.Root.Did),
 			p.Limit.Group, p.Limit.File, p.Limit.Raw, t.Start})
 	}
 	for i := range c.Timeline {
@@ -190,7 +191,7 @@ func UnmarshalChain(c *tick.Chain, culprits, timeline, notIt []byte) error {
 		c.Culprits = append(c.Culprits, tick.Culprit{
 			Thread: events.Thread{PID: j.PID, TID: j.TID, Parent: j.PPID, Start: j.Start, Cgroup: j.CgroupID, Name: events.NameOf(j.Comm)},
 			Root:   tick.Root{Whose: tick.Relation(j.Whose), Did: tick.Activity(j.Did)}, Limit: tick.Limit{Group: j.Group, File: j.File, Raw: j.Raw},
-			Own: j.Own, Agent: j.Agent, What: j.What, Cgroup: j.Cgroup, Cmdline: j.Cmdline, Where: j.Where, Parent: j.Parent, Path: j.Path, CPUs: j.CPUs, At: j.At, Lost: time.Duration(j.Lost)})
+			Own: j.Own, Agent: j.Agent, What: j.What, Cgroup: j.Cgroup, Cmdline: j.Cmdline, Where: j.Where, Parent: j.Parent, Path: j.Path, CPUs: j.CPUs, At: j.At, Waited: j.Waited, Lost: time.Duration(j.Lost)})
 	}
 	for _, m := range when {
 		c.Timeline = append(c.Timeline, tick.Moment{Time: segment.FromUnixNano(m.Time), Source: m.Source, Text: m.Text})

@@ -173,8 +173,9 @@ type Culprit struct {
 	Limit   Limit         // the limit that was hit, if known
 	Path    string        `json:",omitempty"` // in words: the threads through which the victim waited for the culprit; empty: direct wait
 	CPUs    []uint16      // CPUs on which it ran instead of the victim, at most MaxCPUs
-	Stack   uint32        `json:",omitempty"` // where the victim waited for most of Lost, 0: unknown, or it waited for Thread
-	At      string        // place of Stack, or where Thread spent most of the waited time, in words; empty: unknown, or it took a CPU and was not waited for
+	Stack   uint32        `json:",omitempty"` // where the victim waited for most of Lost, 0: unknown
+	At      string        // where Thread spent most of the waited time, in words; without a thread to wait for, the place of Stack; empty: unknown, or it took a CPU and was not waited for
+	Waited  string        `json:",omitempty"` // place of Stack, in words, if the victim waited for Thread and At is unknown
 	Lost    time.Duration // share of the chain's loss
 }
 

@@ -61,7 +61,8 @@ type Culprit struct {
 	Parent  string   `json:"parent,omitempty"`
 	Path    string   `json:"path,omitempty"` // the threads through which the process waited for it; absent: direct wait
 	CPUs    []uint16 `json:"cpus,omitempty"`
-	At      string   `json:"at,omitempty"` // place in its program while it was waited for
+	At      string   `json:"at,omitempty"`        // place in its program while it was waited for
+	Waited  string   `json:"waited_at,omitempty"` // place in the job's program where the job waited for it, if "at" is unknown
 	LostNS  int64    `json:"lost_ns"`
 
 	Limit      string `json:"limit,omitempty"` // the limit that was hit: "2 CPUs"

@@ -118,6 +118,12 @@ type Thread struct {
 	Name     Name
 }
 
+// OfProgram reports whether t is a thread of a program: not none, and not one of the kernel's.
+func (t *Thread) OfProgram() bool {
+	const kthreadd = 2 // parent of the kernel's threads
+	return t.TID != 0 && t.Parent != kthreadd
+}
+
 // Name is a thread's name (comm) as the kernel stores it, zero-padded. It is untrusted bytes.
 type Name [16]byte
 
@@ -153,6 +159,7 @@ type Wait struct {
 	PID, TID uint32 // the thread that waited
 	Stack    uint32 // ID of a [Stack], 0: none. Of Who: where it released the lock (ReasonGIL), else where it spent most of its time; or see OwnStack
 	Dev      uint32 // device (major << 20 | minor): a special file's own, or the one that holds the file
+	Own      uint32 `json:",omitempty"` // ID of the Stack with which the thread itself blocked, if a thread of a program ended the wait; 0: unknown
 	Passed   uint32 `json:",omitempty"` // ReasonGIL: number of times the lock had passed to another thread, modulo 2^32; 0: unknown
 	Op       Op     // the thread's outermost traced call at that time, 0: between calls
 	CPU      uint16 // on which it waited, or last ran
@@ -164,12 +171,10 @@ type Wait struct {
 	Hop      uint8 `json:",omitempty"` // hops to a thread that makes traced calls; 0: the thread itself makes them, or unknown
 }
 
-// OwnStack returns the stack with which the thread itself blocked, 0: none, or Stack belongs to
-// Who. It is set if no thread of a program ended the wait.
+// OwnStack returns the stack with which the thread itself blocked, 0: unknown.
 func (w *Wait) OwnStack() uint32 {
-	const kthreadd = 2 // parent of the kernel's threads
-	if w.Who.TID != 0 && w.Who.Parent != kthreadd {
-		return 0
+	if w.Who.OfProgram() {
+		return w.Own
 	}
 	return w.Stack
 }

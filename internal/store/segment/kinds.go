@@ -45,6 +45,7 @@ const (
 //	waits 2: stacks of holders of locks
 //	waits 3: start times of parties, hops
 //	waits 4: how often the GIL had passed
+//	waits 5: a second stack
 //	batches 2: ranges
 //	batches 3: labels
 //	facts 2: overhead of tracing
@@ -55,7 +56,7 @@ func latest(k log.Kind) uint8 {
 	case frameCalls:
 		return 6
 	case frameWaits:
-		return 4
+		return 5
 	case frameFacts, frameBatches:
 		return 3
 	case frameTick, frameLives, frameRequests:

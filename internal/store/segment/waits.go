@@ -41,7 +41,8 @@ const (
 	waitStarted                       // since version 3: the party's start, after these, minus its last
 	waitHopped                        // since version 3: the victim is hops behind a traced thread
 	waitPassed                        // since version 4: GIL passes, after these, minus the last
-	waitFormAll  waitForm = 1<<11 - 1
+	waitOwned                         // since version 5: the thread's own stack, after these
+	waitFormAll  waitForm = 1<<12 - 1
 )
 
 // waitKind is a shape: its waits differ only in times, places and parties.
@@ -172,6 +173,9 @@ func (e *waitEncoder) columns(w *events.Wait, k *waitKind) {
 		e.append(waitParty, zig(int64(w.Passed)-int64(e.passed)))
 		e.passed = w.Passed
 	}
+	if k.form&waitOwned != 0 {
+		e.append(waitParty, uint64(w.Own))
+	}
 	if k.form&waitMigrated != 0 {
 		e.append(waitCPU, uint64(w.CPU))
 	}
@@ -205,6 +209,9 @@ func waitFormOf(w *events.Wait, v *victim) (f waitForm) {
 	}
 	if w.Passed != 0 {
 		f |= waitPassed
+	}
+	if w.Own != 0 {
+		f |= waitOwned
 	}
 	if w.CPU != v.cpu {
 		f |= waitMigrated

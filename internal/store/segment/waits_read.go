@@ -145,7 +145,7 @@ func (d *waitDecoder) rows(dst []events.Wait, n int) []events.Wait {
 	return dst
 }
 
-// party reads a wait's party, its stack, and how often the GIL had passed.
+// party reads a wait's party, its stacks, and how often the GIL had passed.
 func (d *waitDecoder) party(w *events.Wait, f waitForm) bool {
 	r := &d.cols[waitParty]
 	var who *events.Thread
@@ -177,6 +177,9 @@ func (d *waitDecoder) party(w *events.Wait, f waitForm) bool {
 			return false
 		}
 		w.Passed = uint32(d.passed)
+	}
+	if f&waitOwned != 0 {
+		w.Own = r.small()
 	}
 	return true
 }

@@ -101,7 +101,7 @@ func (g *WaitGenerator) Odd() events.Wait {
 	}
 	return events.Wait{Start: int64(u()), Duration: int64(u()), Taken: int64(u()), Arg: u(), Who: who(), PID: uint32(u() % 3), TID: uint32(u()),
 		Dev: uint32(u()), Op: events.Op(u()), CPU: uint16(u()), Syscall: events.Syscall(u()), State: events.WaitState(u()),
-		Reason: events.Reason(u()), File: events.FileKind(u()), Flags: events.WaitFlags(u()), Hop: uint8(u()), Passed: uint32(u())}
+		Reason: events.Reason(u()), File: events.FileKind(u()), Flags: events.WaitFlags(u()), Hop: uint8(u()), Passed: uint32(u()), Stack: uint32(u()), Own: uint32(u())}
 }
 
 // Accounts are threads' accounts that advance with time.

@@ -230,6 +230,7 @@ export interface Culprit {
   path?: string; // the threads through which the process waited for it; absent: direct wait
   cpus?: number[];
   at?: string; // place in its program while it was waited for
+  waited_at?: string; // place in the job's program where the job waited for it, if "at" is unknown
   lost_ns: number;
   limit?: string; // the limit that was hit: "2 CPUs"
   limit_group?: string;
