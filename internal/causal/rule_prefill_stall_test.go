@@ -21,6 +21,7 @@ type served struct {
 	reads    []tick.Inference // of the server's metrics
 
 	breakdowns []tick.Breakdown
+	prompt     func(second int, x *ledger.Step) // of serveTokens: completes a step for prompts; nil: it is complete
 	// thinned is since when launches are thinned, and requests are not divided, Unix ns; 0: never.
 	thinned int64
 	level   string // that thins them; "": records-thin

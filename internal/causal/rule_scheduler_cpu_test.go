@@ -16,12 +16,13 @@ func (s *served) serveTokens(seconds, running int, change func(second, n int, x 
 	begin := s.at
 	for second := range seconds {
 		s.step(10*time.Millisecond, 8*time.Millisecond, false)
+		if s.prompt != nil {
+			s.change(func(x *ledger.Step) { s.prompt(second, x) })
+			s.request("10.0.0.9", s.at-int64(8*time.Millisecond), s.at+1e6, s.at+1e6, 400)
+		}
 		for n := range 100 {
 			s.step(0, 2*time.Millisecond, true)
-			x := &s.steps[len(s.steps)-1]
-			change(second, n, x)
-			x.To = x.From + x.Parts.Sum()
-			s.at = x.To
+			s.change(func(x *ledger.Step) { change(second, n, x) })
 		}
 		if rest := servedFrom + int64(second+1)*1e9 - s.at; rest > 0 {
 			s.step(time.Duration(rest)-time.Millisecond, time.Millisecond, false)
@@ -30,6 +31,14 @@ func (s *served) serveTokens(seconds, running int, change func(second, n int, x 
 	for range running {
 		s.request("10.0.0.5", begin-int64(20*time.Millisecond), begin, s.at, 400)
 	}
+}
+
+// change changes the last step, and makes it as long as its parts.
+func (s *served) change(f func(x *ledger.Step)) {
+	x := &s.steps[len(s.steps)-1]
+	f(x)
+	x.To = x.From + x.Parts.Sum()
+	s.at = x.To
 }
 
 // computes sets a step's time on a CPU before its launch, which has a record, and its stack, whose
@@ -100,6 +109,55 @@ func TestSchedulerCPU(t *testing.T) {
 			}
 			if x := got[0].Culprits[0]; !strings.HasPrefix(x.What, tt.text) || x.Stack != 3 {
 				t.Errorf("got %q with stack %d, want %q with stack 3", x.What, x.Stack, tt.text)
+			}
+		})
+	}
+}
+
+// The scheduler chooses the requests of steps for prompts, too. They count if it is slow for tokens as well: a long
+// prompt alone is no sign of a slow scheduler.
+func TestSchedulerCPUOfPrompts(t *testing.T) {
+	const (
+		healthy = 200 * time.Microsecond
+		each    = 3 * time.Millisecond
+		prompt  = 40 * time.Millisecond
+	)
+	slow := func(second int) bool { return second < 10 }
+	for name, tt := range map[string]struct {
+		running int
+		slow    func(second, n int) bool // step for tokens
+		prompts func(second int) bool    // with a slow step for its prompt
+		eager   bool                     // every second slow step has no graph
+		lost    time.Duration
+	}{
+		"beside tokens":          {8, func(second, _ int) bool { return slow(second) }, slow, false, 1000*each + 10*prompt},
+		"always":                 {8, func(int, int) bool { return true }, func(int) bool { return true }, false, 2000*each + 20*prompt},
+		"alone":                  {8, func(int, int) bool { return false }, slow, false, 0},
+		"beside two slow steps":  {8, func(second, n int) bool { return n == 0 && (second == 0 || second == 19) }, slow, false, 0},
+		"nobody waits":           {0, func(second, _ int) bool { return slow(second) }, slow, false, 1000 * each},
+		"beside steps, no graph": {8, func(second, _ int) bool { return slow(second) }, func(int) bool { return false }, true, 500 * each},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServed()
+			lead := func(x *ledger.Step, slow bool, more time.Duration) {
+				if s.computes(x, healthy); slow {
+					s.computes(x, healthy+more)
+				}
+			}
+			s.prompt = func(second int, x *ledger.Step) {
+				lead(x, tt.prompts(second), prompt)
+				x.Launches, x.Ops[0].Count, x.Ops[0].Seen = 40, 40, 40
+			}
+			s.serveTokens(20, tt.running, func(second, n int, x *ledger.Step) {
+				lead(x, tt.slow(second, n), each)
+				if tt.eager && slow(second) && n%2 == 0 {
+					x.Marks, x.Launches, x.Parts.GPUWait = 0, 40, int64(time.Millisecond)
+					x.Ops[0].Count, x.Ops[0].Seen = 40, 40
+				}
+			})
+			got := s.chains("scheduler-cpu")
+			if ofEngine(t, got, tt.lost) && got[0].Culprits[0].Stack != 3 {
+				t.Errorf("stack %d, want that of steps for tokens, 3", got[0].Culprits[0].Stack)
 			}
 		})
 	}

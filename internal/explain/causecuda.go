@@ -163,7 +163,7 @@ var cudaCauses = map[string]causeWords{
 			if byProcess(c) { // a process of its own
 				scheduler, launches = scheduler+", "+processName(culpritName(&c.Culprits[0]), c.Culprits[0].Thread.PID)+",", v.name
 			}
-			return scheduler + " computed" + codeAt(c) + " before " + launches + " launched steps for tokens: " + whats(c)
+			return scheduler + " computed" + codeAt(c) + " before " + launches + " launched steps: " + whats(c)
 		},
 		fix: always("overlap scheduling with the GPU (vLLM: --async-scheduling, in older versions --num-scheduler-steps; SGLang: without --disable-overlap-schedule), " +
 			"run fewer requests at once (--max-num-seqs; SGLang: --max-running-requests), update the server, or use faster CPU cores"),
