@@ -170,11 +170,11 @@ func (t *Truth) swapped(during Span) (out []Span) {
 	return out
 }
 
-// captured returns the time of captures since the fault began. Those of the start are before it. A
-// size that is needed only after the fault is captured then.
-func (t *Truth) captured(during Span) (out []Span) {
+// captured returns the time of captures since the first step: those of the start are before it, and all others
+// are of the fault. A size that is needed only after the fault is captured then.
+func (t *Truth) captured(Span) (out []Span) {
 	for _, c := range t.Captures {
-		if c.At >= during.From {
+		if len(t.Steps) > 0 && c.At >= t.Steps[0].At {
 			out = append(out, Span{c.At, c.At + int64(c.MS*1e6)})
 		}
 	}

@@ -56,8 +56,8 @@ func TestDelays(t *testing.T) {
 		{"steps that always have no graph", "graph-miss", Truth{Steps: []Step{{At: 100 * ms, MS: 6, Phase: "decode", Tokens: 2}}}, nil},
 		{"steps that copy adapters", "lora", Truth{Steps: steps(Step{At: 100 * ms, MS: 12, Phase: "decode", Batch: 2, Tokens: 2, Graph: true, Swaps: 2, Requests: []int{1, 2}})},
 			[]Span{{102 * ms, 112 * ms}}},
-		{"graphs are captured again", "cold-start", Truth{Captures: []Capture{{At: 0, MS: 20, Size: 1}, {At: 110 * ms, MS: 30, Size: 1}, {At: 150 * ms, MS: 10, Size: 2}, {At: 250 * ms, MS: 10, Size: 4}}},
-			[]Span{{110 * ms, 140 * ms}, {150 * ms, 160 * ms}, {250 * ms, 260 * ms}}},
+		{"graphs are captured again", "cold-start", Truth{Steps: tokens(90*ms, 1, 1), Captures: []Capture{{At: 0, MS: 20, Size: 1}, {At: 99 * ms, MS: 30, Size: 1}, {At: 150 * ms, MS: 10, Size: 2}, {At: 250 * ms, MS: 10, Size: 4}}},
+			[]Span{{99 * ms, 129 * ms}, {150 * ms, 160 * ms}, {250 * ms, 260 * ms}}},
 		{"a client reads slowly", "slow-client", Truth{Requests: []Request{
 			request("cmpl-c1-0", 1, 90, 91, 120, 121), request("cmpl-c0-0", 2, 90, 91, 120, 141), request("cmpl-c0-1", 3, 141, 142, 150, 160)}},
 			[]Span{{121 * ms, 141 * ms}, {151 * ms, 160 * ms}}},
