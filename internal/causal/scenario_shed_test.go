@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"hash/crc32"
 	"math"
 	"slices"
 	"testing"
@@ -145,18 +146,23 @@ func (f *feeder) seen(facts []fact, at int64) (out []fact) {
 // blunt has the levels that shed facts which causes depend on.
 var blunt = []string{"records-thin", "records-least", "launches-counted", "host-off", "calls-counted", "hot-off"}
 
+// shedTimes is the number of times, relative to the fault, at which a level may be active.
+const shedTimes = 3
+
 // shedCases is the number of pairs of level and time to test for each scenario.
 var shedCases = 1
 
 // shed checks that a level active before, during or up to the fault adds no chain, and that each chain
-// that it removes is listed as one that cannot be reported. The scenario's number selects the level and
+// that it removes is listed as one that cannot be reported. The scenario's name selects the level and
 // the time.
-func (sc *scenario) shed(t *testing.T, number int, without []tick.Chain) {
+func (sc *scenario) shed(t *testing.T, name string, without []tick.Chain) {
 	middle := (sc.end - start) / 2
 	middle = sc.attach + (middle-sc.attach)/s1*s1
-	when := []stepSpan{{"before", 0, math.MaxInt64}, {"during", middle, math.MaxInt64}, {"up to", 0, middle}}
+	when := [shedTimes]stepSpan{{"before", 0, math.MaxInt64}, {"during", middle, math.MaxInt64}, {"up to", 0, middle}}
+	first := int(crc32.ChecksumIEEE([]byte(name)) % uint32(len(blunt)*len(when)))
 	for n := range shedCases {
-		step, at := blunt[(number+n)%len(blunt)], when[(number/len(blunt)+n)%len(when)]
+		pair := (first + n) % (len(blunt) * len(when))
+		step, at := blunt[pair%len(blunt)], when[pair/len(blunt)]
 		x := *sc
 		x.steps = []stepSpan{{step, max(at.from, sc.attach+s1), at.to}}
 		got, untold := x.run(t)

@@ -73,13 +73,14 @@ func TestScenarios(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenarios: %v", err)
 	}
-	for i, f := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(f), ".txt"), func(t *testing.T) {
+	for _, f := range files {
+		name := strings.TrimSuffix(filepath.Base(f), ".txt")
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sc := read(t, f)
 			got := sc.check(t)
 			if len(sc.steps) == 0 && sc.counted == 0 {
-				sc.shed(t, i, got)
+				sc.shed(t, name, got)
 			}
 		})
 	}

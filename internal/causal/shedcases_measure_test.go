@@ -3,4 +3,4 @@
 package causal
 
 // Test all pairs of level and time for each scenario.
-func init() { shedCases = 15 }
+func init() { shedCases = len(blunt) * shedTimes }
