@@ -49,7 +49,7 @@ const otherWork = ledger.MarkFirst | ledger.MarkInit | ledger.MarkModule | ledge
 // ownCode is as mild as ownThreads: a program may do other work at times. It is silent about what
 // recurs all the time. Sleeps are at most MEDIUM: the job may have had nothing to do.
 var ownCode = Rule{
-	Name: "own-code", Sees: allTimes, Needs: NeedCalls | NeedWaits, Share: ownShare, Slow: fewestSlow, Vague: 0.25, Problems: []string{"2", "12"},
+	Name: "own-code", Sees: allTimes | govern.HostEvents, Needs: NeedCalls | NeedWaits, Share: ownShare, Slow: fewestSlow, Vague: 0.25, Problems: []string{"2", "12"},
 	Doc:  "The job's own code took longer than usual on the thread that launches its GPU work: it computed, or slept, between two CUDA calls, while the GPU had nothing to do.",
 	Find: eachProcess(windowSeconds*1e9, (*Window).slowCode),
 }
@@ -288,6 +288,10 @@ func recurs(slow, all []slowStep, steps []step) bool {
 // of it, but what causes them may cost CPU time, too: as much as half of the waits, while they last.
 func (w *Window) explained(x *Finding) bool {
 	other := int64(0)
+	limits := []string{memoryLimit.Name}
+	if w.unseen(x.PID, x.From, x.To)&govern.HostEvents != 0 { // a limit may be why it waits for a disk
+		limits = append(limits, diskWait.Name)
+	}
 	for r := range Rules {
 		if r == w.running {
 			continue
@@ -295,7 +299,7 @@ func (w *Window) explained(x *Finding) bool {
 		for _, o := range w.runRule(r) {
 			switch {
 			case o.PID != x.PID || o.From > x.To || x.From > o.To:
-			case Rules[r].Name == memoryLimit.Name:
+			case slices.Contains(limits, Rules[r].Name):
 				other += reclaimCPU * o.Lost
 			case Rules[r].Claims == nil:
 				other += o.Lost
