@@ -287,7 +287,7 @@ func recurs(slow, all []slowStep, steps []step) bool {
 // explained reports whether findings of other rules explain most of a loss of CPU time. Waits are no part
 // of it, but what causes them may cost CPU time, too: as much as half of the waits, while they last.
 func (w *Window) explained(x *Finding) bool {
-	other := int64(0)
+	other := reclaimCPU * int64(w.sum(tick.HostCgroupReclaim, x.PID, x).NS) // memory-limit may not be known yet
 	limits := []string{memoryLimit.Name}
 	if w.unseen(x.PID, x.From, x.To)&govern.HostEvents != 0 { // a limit may be why it waits for a disk
 		limits = append(limits, diskWait.Name)
