@@ -340,7 +340,7 @@ struct proc_record {
 };
 _Static_assert(sizeof(struct proc_record) == 40, "proc_record");
 
-/* Kinds of host sums: tick.HostEvent. */
+/* Kinds of host sums: tick.HostEvent, except HOST_LOCK_REFUSED. */
 enum host_kind {
 	HOST_NONE,
 	HOST_DISK_READ, /* object: device. The order of the kernel's REQ_OP_... */
@@ -354,6 +354,8 @@ enum host_kind {
 	HOST_CONNECT,
 	HOST_SEND, /* ns, for TCP: the smoothed round trip at that time */
 	HOST_RECEIVE,
+	/* object: holder's tgid, 0: unknown; 24 bytes of the file's name, whose length is in port */
+	HOST_LOCK_REFUSED,
 	HOST_KINDS,
 };
 

@@ -38,6 +38,7 @@
 #include "mem.h"
 #include "net.h"
 #include "signal.h"
+#include "lock.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -200,16 +200,40 @@ struct super_block {
 	unsigned int s_dev;
 };
 
+struct list_head {
+	struct list_head *next;
+};
+
+struct file_lock_context {
+	struct list_head flc_flock;
+	struct list_head flc_posix;
+};
+
 struct inode {
 	unsigned short i_mode;
 	unsigned int i_rdev;
 	struct super_block *i_sb;
+	struct file_lock_context *i_flctx;
 };
 
 struct file {
 	struct path f_path;
 	struct inode *f_inode;
 	void *private_data;
+};
+
+struct file_lock_core { /* 6.9 */
+	struct list_head flc_list;
+	void *flc_owner;
+	unsigned char flc_type;
+	int flc_pid;
+	struct file *flc_file;
+};
+
+struct file_lock {
+	struct file_lock_core c; /* 6.9 */
+	long long fl_start;
+	long long fl_end;
 };
 
 struct fdtable {

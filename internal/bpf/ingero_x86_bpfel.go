@@ -207,7 +207,8 @@ const (
 	IngeroHostKindHOST_CONNECT        IngeroHostKind = 9
 	IngeroHostKindHOST_SEND           IngeroHostKind = 10
 	IngeroHostKindHOST_RECEIVE        IngeroHostKind = 11
-	IngeroHostKindHOST_KINDS          IngeroHostKind = 12
+	IngeroHostKindHOST_LOCK_REFUSED   IngeroHostKind = 12
+	IngeroHostKindHOST_KINDS          IngeroHostKind = 13
 )
 
 type IngeroHostPeer uint32
@@ -949,6 +950,7 @@ const (
 	IngeroProgOnClock           = "on_clock"
 	IngeroProgOnExec            = "on_exec"
 	IngeroProgOnExit            = "on_exit"
+	IngeroProgOnFlock           = "on_flock"
 	IngeroProgOnFork            = "on_fork"
 	IngeroProgOnIoComplete      = "on_io_complete"
 	IngeroProgOnIoIssue         = "on_io_issue"
@@ -956,6 +958,7 @@ const (
 	IngeroProgOnMigrate         = "on_migrate"
 	IngeroProgOnOom             = "on_oom"
 	IngeroProgOnPages           = "on_pages"
+	IngeroProgOnPosixLock       = "on_posix_lock"
 	IngeroProgOnReceive         = "on_receive"
 	IngeroProgOnReclaim         = "on_reclaim"
 	IngeroProgOnReclaimed       = "on_reclaimed"
@@ -1100,6 +1103,7 @@ type IngeroProgramSpecs struct {
 	OnClock           *ebpf.ProgramSpec `ebpf:"on_clock"`
 	OnExec            *ebpf.ProgramSpec `ebpf:"on_exec"`
 	OnExit            *ebpf.ProgramSpec `ebpf:"on_exit"`
+	OnFlock           *ebpf.ProgramSpec `ebpf:"on_flock"`
 	OnFork            *ebpf.ProgramSpec `ebpf:"on_fork"`
 	OnIoComplete      *ebpf.ProgramSpec `ebpf:"on_io_complete"`
 	OnIoIssue         *ebpf.ProgramSpec `ebpf:"on_io_issue"`
@@ -1107,6 +1111,7 @@ type IngeroProgramSpecs struct {
 	OnMigrate         *ebpf.ProgramSpec `ebpf:"on_migrate"`
 	OnOom             *ebpf.ProgramSpec `ebpf:"on_oom"`
 	OnPages           *ebpf.ProgramSpec `ebpf:"on_pages"`
+	OnPosixLock       *ebpf.ProgramSpec `ebpf:"on_posix_lock"`
 	OnReceive         *ebpf.ProgramSpec `ebpf:"on_receive"`
 	OnReclaim         *ebpf.ProgramSpec `ebpf:"on_reclaim"`
 	OnReclaimed       *ebpf.ProgramSpec `ebpf:"on_reclaimed"`
@@ -1420,6 +1425,7 @@ type IngeroPrograms struct {
 	OnClock           *ebpf.Program `ebpf:"on_clock"`
 	OnExec            *ebpf.Program `ebpf:"on_exec"`
 	OnExit            *ebpf.Program `ebpf:"on_exit"`
+	OnFlock           *ebpf.Program `ebpf:"on_flock"`
 	OnFork            *ebpf.Program `ebpf:"on_fork"`
 	OnIoComplete      *ebpf.Program `ebpf:"on_io_complete"`
 	OnIoIssue         *ebpf.Program `ebpf:"on_io_issue"`
@@ -1427,6 +1433,7 @@ type IngeroPrograms struct {
 	OnMigrate         *ebpf.Program `ebpf:"on_migrate"`
 	OnOom             *ebpf.Program `ebpf:"on_oom"`
 	OnPages           *ebpf.Program `ebpf:"on_pages"`
+	OnPosixLock       *ebpf.Program `ebpf:"on_posix_lock"`
 	OnReceive         *ebpf.Program `ebpf:"on_receive"`
 	OnReclaim         *ebpf.Program `ebpf:"on_reclaim"`
 	OnReclaimed       *ebpf.Program `ebpf:"on_reclaimed"`
@@ -1459,6 +1466,7 @@ func (p *IngeroPrograms) Close() error {
 		p.OnClock,
 		p.OnExec,
 		p.OnExit,
+		p.OnFlock,
 		p.OnFork,
 		p.OnIoComplete,
 		p.OnIoIssue,
@@ -1466,6 +1474,7 @@ func (p *IngeroPrograms) Close() error {
 		p.OnMigrate,
 		p.OnOom,
 		p.OnPages,
+		p.OnPosixLock,
 		p.OnReceive,
 		p.OnReclaim,
 		p.OnReclaimed,

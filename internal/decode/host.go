@@ -14,8 +14,7 @@ import (
 // HostKey returns the key of a host sum. A device is named by its number ("254:0"), which is
 // [tick.HostKey]'s object until its name is known.
 func HostKey(k *bpf.IngeroHostKey) tick.HostKey {
-	out := tick.HostKey{Kind: tick.HostEvent(k.Kind), PID: k.Tgid}
-	out.Kind = cmp.Or(sockets[bpf.IngeroHostPeer(k.Peer)][out.Kind], out.Kind)
+	out := tick.HostKey{Kind: hostEvent(k), PID: k.Tgid}
 	switch out.Kind.Row().Object {
 	case "device":
 		if k.Object[0] != 0 {
@@ -26,8 +25,19 @@ func HostKey(k *bpf.IngeroHostKey) tick.HostKey {
 	case "signal":
 		out.Sender = uint32(k.Object[0] >> 32)
 		out.Object = tick.SignalName(uint8(k.Object[0]))
+	case "file":
+		out.Sender, out.Object = uint32(k.Object[0]), fileName(k)
 	}
 	return out
+}
+
+// hostEvent returns the kind of a key.
+func hostEvent(k *bpf.IngeroHostKey) tick.HostEvent {
+	if k.Kind == uint8(bpf.IngeroHostKindHOST_LOCK_REFUSED) {
+		return tick.HostLockRefused
+	}
+	kind := tick.HostEvent(k.Kind)
+	return cmp.Or(sockets[bpf.IngeroHostPeer(k.Peer)][kind], kind)
 }
 
 // sockets has the kinds of sums other than TCP's.
@@ -44,10 +54,7 @@ func Device(dev uint32) string {
 
 // peer returns the other end of a connection, "" if there is none.
 func peer(k *bpf.IngeroHostKey) string {
-	var b [32]byte
-	for i, x := range k.Object {
-		binary.NativeEndian.PutUint64(b[8*i:], x)
-	}
+	b := objectBytes(k)
 	if bpf.IngeroHostPeer(k.Peer) == bpf.IngeroHostPeerPEER_UNIX {
 		return unixName(b[:], int(k.Port))
 	}
@@ -61,6 +68,24 @@ func peer(k *bpf.IngeroHostKey) string {
 	return netip.AddrPortFrom(addr, k.Port>>8|k.Port<<8).String()
 }
 
+func objectBytes(k *bpf.IngeroHostKey) (b [32]byte) {
+	for i, x := range k.Object {
+		binary.NativeEndian.PutUint64(b[8*i:], x)
+	}
+	return b
+}
+
+// fileName returns the name of the file of a lock, without its directory. The kernel passes the start.
+func fileName(k *bpf.IngeroHostKey) string {
+	b := objectBytes(k)
+	start := b[8:]
+	name := printable(string(start[:min(int(k.Port), len(start))]))
+	if int(k.Port) > len(start) {
+		name += "..."
+	}
+	return name
+}
+
 // unixName formats the name of a UNIX socket, of which the kernel passes the end. In an abstract name, each
 // 0 is an "@", as in /proc/net/unix.
 func unixName(end []byte, length int) string {
@@ -72,7 +97,12 @@ func unixName(end []byte, length int) string {
 	if start != "" || name == "" || name[0] != 0 {
 		name = strings.TrimRight(name, "\x00") // the path's end
 	}
-	return start + strings.Map(func(r rune) rune {
+	return start + printable(name)
+}
+
+// printable replaces what is no text.
+func printable(name string) string {
+	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return '@'
 		}

@@ -26,6 +26,11 @@ func TestHostKey(t *testing.T) {
 		copy((*[32]byte)(unsafe.Pointer(&k.Object))[:], name[max(len(name)-32, 0):])
 		return k
 	}
+	lock := func(file string) bpf.IngeroHostKey {
+		k := bpf.IngeroHostKey{Tgid: 7, Kind: uint8(bpf.IngeroHostKindHOST_LOCK_REFUSED), Port: uint16(len(file)), Object: [4]uint64{99}}
+		copy((*[32]byte)(unsafe.Pointer(&k.Object))[8:], file)
+		return k
+	}
 	for _, x := range []struct {
 		in   bpf.IngeroHostKey
 		want tick.HostKey
@@ -44,6 +49,8 @@ func TestHostKey(t *testing.T) {
 		{unix("\x00a\x00\n\xff"), tick.HostKey{Kind: tick.HostUnixSend, PID: 7, Object: "@a@@?"}},
 		{unix("/a/path/of/more/than/32/bytes/x.sock\x00"), tick.HostKey{Kind: tick.HostUnixSend, PID: 7, Object: "...th/of/more/than/32/bytes/x.sock"}},
 		{bpf.IngeroHostKey{Tgid: 7, Kind: uint8(tick.HostReceive), Peer: uint8(bpf.IngeroHostPeerPEER_UNIX)}, tick.HostKey{Kind: tick.HostUnixReceive, PID: 7}},
+		{lock("data.lock"), tick.HostKey{Kind: tick.HostLockRefused, PID: 7, Sender: 99, Object: "data.lock"}},
+		{lock("a-name-of-more-than-24-bytes"), tick.HostKey{Kind: tick.HostLockRefused, PID: 7, Sender: 99, Object: "a-name-of-more-than-24-b..."}},
 		{bpf.IngeroHostKey{Tgid: 7, Kind: uint8(tick.HostReclaim)}, tick.HostKey{Kind: tick.HostReclaim, PID: 7}},
 	} {
 		if got := HostKey(&x.in); got != x.want {
@@ -60,7 +67,7 @@ func TestHostKinds(t *testing.T) {
 		bpf.IngeroHostKindHOST_CGROUP_RECLAIM: tick.HostCgroupReclaim, bpf.IngeroHostKindHOST_OOM: tick.HostOOM,
 		bpf.IngeroHostKindHOST_SIGNAL: tick.HostSignal, bpf.IngeroHostKindHOST_RETRANSMIT: tick.HostRetransmit,
 		bpf.IngeroHostKindHOST_CONNECT: tick.HostConnect, bpf.IngeroHostKindHOST_SEND: tick.HostSend,
-		bpf.IngeroHostKindHOST_RECEIVE: tick.HostReceive, bpf.IngeroHostKindHOST_KINDS: tick.HostPages,
+		bpf.IngeroHostKindHOST_RECEIVE: tick.HostReceive, bpf.IngeroHostKindHOST_LOCK_REFUSED: tick.HostPages, // the first that differs
 	} {
 		if tick.HostEvent(kind) != want {
 			t.Errorf("the kernel's kind %d is %v here, want %v", kind, tick.HostEvent(kind), want)

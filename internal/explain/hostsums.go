@@ -19,8 +19,11 @@ func hostSumsOf(sums []tick.HostSum) []wire.HostSum {
 		if row.One != "" {
 			j.Count = &s.Count
 		}
-		if s.Kind == tick.HostSignal {
+		switch s.Kind {
+		case tick.HostSignal:
 			j.Sender = &s.Sender
+		case tick.HostLockRefused:
+			j.Holder = &s.Sender
 		}
 		if row.Bytes {
 			j.Bytes = &s.Bytes
@@ -145,6 +148,8 @@ func hostName(row *tick.HostRow, s *tick.HostSum) string {
 		return "to " + strconv.Itoa(int(s.PID)) + " " + s.Object + " from the kernel"
 	case s.Kind == tick.HostSignal:
 		return "to " + strconv.Itoa(int(s.PID)) + " " + s.Object + " from " + processName(s.Comm, s.Sender)
+	case s.Kind == tick.HostLockRefused && s.Sender != 0:
+		name = processName(s.Comm, s.PID) + " by " + strconv.Itoa(int(s.Sender))
 	case s.PID != 0:
 		name = processName(s.Comm, s.PID)
 	case row.PID:

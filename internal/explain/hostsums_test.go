@@ -17,7 +17,7 @@ func hostSums() []tick.HostSum {
 				s.Hist.Add(each)
 			}
 		}
-		if kind == tick.HostSignal {
+		if kind == tick.HostSignal || kind == tick.HostLockRefused {
 			s.Sender = 711
 		}
 		all.Add([]tick.HostSum{s})
@@ -40,6 +40,7 @@ func hostSums() []tick.HostSum {
 	add(tick.HostUDPReceive, 4821, "python3", "10.0.0.2:53", 5, 405, 0)
 	add(tick.HostUnixSend, 4821, "python3", "/run/tokenizer.sock", 900, 9<<20, 0)
 	add(tick.HostUnixReceive, 4821, "python3", "", 900, 9<<20, 0)
+	add(tick.HostLockRefused, 4821, "python3", "data.lock", 40, 0, 0)
 	add(tick.HostPages, 4821, "python3", "order-0", 5000, 5000<<12, 0)
 	add(tick.HostPages, 4821, "python3", "order-9", 3, 3<<21, 0)
 	add(tick.HostMajorFault, 4821, "python3", "", 17, 0, 0)

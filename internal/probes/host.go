@@ -20,9 +20,10 @@ type HostPart string
 // The parts.
 const (
 	HostMemory HostPart = "memory"
-	HostDisk   HostPart = "disks"   // block I/O
-	HostTCP    HostPart = "tcp"     // retransmits
-	HostNet    HostPart = "sockets" // connects, sends, receives
+	HostDisk   HostPart = "disks"      // block I/O
+	HostTCP    HostPart = "tcp"        // retransmits
+	HostNet    HostPart = "sockets"    // connects, sends, receives
+	HostLocks  HostPart = "file-locks" // that were refused
 	HostPages  HostPart = "page-allocations"
 )
 
@@ -45,6 +46,8 @@ var hostPrograms = []struct {
 	{HostNet, bpf.IngeroProgOnSend, ""},
 	{HostNet, bpf.IngeroProgOnReceive, ""},
 	{HostTCP, bpf.IngeroProgOnRetransmit, ""},
+	{HostLocks, bpf.IngeroProgOnPosixLock, ""},
+	{HostLocks, bpf.IngeroProgOnFlock, ""},
 	{HostPages, bpf.IngeroProgOnPages, ""},
 }
 
@@ -115,6 +118,7 @@ var hostGives = []struct {
 	{HostDisk, "tells who used a disk, and how long its requests took"},
 	{HostTCP, "tells whose packets were lost"},
 	{HostNet, "tells with whom processes talk, and how far away they are"},
+	{HostLocks, "tells who holds a file lock for which a process polls"},
 	{HostPages, "counts page allocations (--pages)"},
 }
 
@@ -155,7 +159,7 @@ func arguments(kernel *btf.Spec, tracepoint string) []btf.FuncParam {
 func (t *Tracer) fillHostRests() error {
 	for kind := uint8(1); kind < uint8(bpf.IngeroHostKindHOST_KINDS); kind++ {
 		for peer := range uint8(bpf.IngeroHostPeerPEER_UNIX) + 1 { // only sends and receives have others than TCP
-			if peer > 0 && kind < uint8(bpf.IngeroHostKindHOST_SEND) {
+			if sockets := kind == uint8(bpf.IngeroHostKindHOST_SEND) || kind == uint8(bpf.IngeroHostKindHOST_RECEIVE); peer > 0 && !sockets {
 				continue
 			}
 			if err := t.objects.HostSums.Put(HostKey{Kind: kind, Peer: peer}, HostSum{}); err != nil {
@@ -166,8 +170,8 @@ func (t *Tracer) fillHostRests() error {
 	return nil
 }
 
-// rareHost lists programs that rarely run and whose events must not be missed: they are never shed.
-var rareHost = []string{bpf.IngeroProgOnOom, bpf.IngeroProgOnRetransmit}
+// rareHost lists programs whose events are rare and must not be missed: they are never shed.
+var rareHost = []string{bpf.IngeroProgOnOom, bpf.IngeroProgOnRetransmit, bpf.IngeroProgOnPosixLock, bpf.IngeroProgOnFlock}
 
 // attachHost attaches the supported programs: the rare ones, and the others unless they are shed. A
 // tracepoint that fails is a report.

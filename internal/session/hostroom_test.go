@@ -27,6 +27,20 @@ func (k *hostKernel) ForgetHost(key probes.HostKey) (probes.HostSum, error) {
 	return s, nil
 }
 
+// Host sums whose keys have texts of the machine are left out of clean raw tapes.
+func TestHostKeysWithText(t *testing.T) {
+	for key, want := range map[probes.HostKey]bool{
+		{Kind: uint8(tick.HostSend), Object: [4]uint64{0, 1}}:                                    true,
+		{Kind: uint8(bpf.IngeroHostKindHOST_LOCK_REFUSED), Port: 1, Object: [4]uint64{900, 'a'}}: true,
+		{Kind: uint8(bpf.IngeroHostKindHOST_LOCK_REFUSED), Object: [4]uint64{900}}:               false,
+		{Kind: uint8(tick.HostDiskRead), Object: [4]uint64{1}}:                                   false,
+	} {
+		if hasText(&key) != want {
+			t.Errorf("%+v: want %v", key, want)
+		}
+	}
+}
+
 // Idle sums of a traced process are kept for long, unless they fill the kernel's room. Those of entries without
 // room always stay.
 func TestIdleHostSums(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// untracedProcesses tracks the untraced processes that had a part in a wait of a traced thread, used a disk, or
-// sent a signal. Facts about each are read once while it lives, and again after an exec that soon
+// untracedProcesses tracks the untraced processes that had a part in a wait of a traced thread, used a disk, sent
+// a signal, or held a lock. Facts about each are read once while it lives, and again after an exec that soon
 // follows its fork. Its methods are for the polling goroutine.
 type untracedProcesses struct {
 	fs    proc.FS
@@ -84,31 +84,42 @@ func (o *untracedProcesses) note(waits []events.Wait, traced func(pid uint32) bo
 	}
 }
 
-// did adds host activity: disk requests that took notable time, and signals that untraced processes
-// sent to traced ones.
+// did adds host activity: locks that untraced processes held, signals that they sent to traced ones, and disk
+// requests that took notable time. Many processes may use a disk, so holders of locks come first.
 func (o *untracedProcesses) did(sums []tick.HostSum, at int64, traced func(pid uint32) bool) {
 	left := lookups
-	for i := range sums {
-		s := &sums[i]
-		who := events.Thread{PID: s.Sender, Name: events.NameOf(s.Comm)}
-		switch s.Kind {
-		case tick.HostSignal:
-		case tick.HostDiskRead, tick.HostDiskWrite, tick.HostDiskFlush:
-			if who.PID = s.PID; s.NS < uint64(notable) {
+	for _, locks := range []bool{true, false} {
+		for i := range sums {
+			s := &sums[i]
+			if locks != (s.Kind == tick.HostLockRefused) {
 				continue
 			}
-		default:
-			continue
-		}
-		if x := o.known[who.PID]; x != nil {
-			x.seen = at
-			continue
-		}
-		if who.PID != 0 && left > 0 && !traced(who.PID) {
-			left--
-			o.add(&who, at)
+			who := actor(s)
+			if x := o.known[who.PID]; x != nil {
+				x.seen = at
+				continue
+			}
+			if who.PID != 0 && left > 0 && !traced(who.PID) {
+				left--
+				o.add(&who, at)
+			}
 		}
 	}
+}
+
+// actor returns the process that did something on the host that matters, PID 0: none.
+func actor(s *tick.HostSum) events.Thread {
+	switch s.Kind {
+	case tick.HostSignal:
+		return events.Thread{PID: s.Sender, Name: events.NameOf(s.Comm)}
+	case tick.HostLockRefused: // Comm is the name of the process that was refused
+		return events.Thread{PID: s.Sender}
+	case tick.HostDiskRead, tick.HostDiskWrite, tick.HostDiskFlush:
+		if s.NS >= uint64(notable) {
+			return events.Thread{PID: s.PID, Name: events.NameOf(s.Comm)}
+		}
+	}
+	return events.Thread{}
 }
 
 // sum sets the total part of a process.

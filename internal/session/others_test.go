@@ -148,7 +148,7 @@ func TestOthersAddUp(t *testing.T) {
 	}
 }
 
-// Only processes that used a disk for long or sent a signal to a traced process are read, a bounded
+// Only processes that used a disk for long, sent a signal to a traced process or held its lock are read, a bounded
 // number at a time.
 func TestOthersOnTheHost(t *testing.T) {
 	o := untracedProcesses{known: map[uint32]*untracedProcess{}, fs: proc.FS{Root: t.TempDir()}}
@@ -158,20 +158,22 @@ func TestOthersOnTheHost(t *testing.T) {
 	sums := []tick.HostSum{
 		sum(tick.HostDiskWrite, 10, 0, notable), sum(tick.HostDiskRead, 11, 0, notable-1), sum(tick.HostDiskRead, 0, 0, time.Second),
 		sum(tick.HostDiskRead, 7, 0, time.Second), sum(tick.HostSignal, 7, 12, 0), sum(tick.HostSignal, 7, 0, 0), sum(tick.HostReclaim, 13, 0, time.Second),
+		sum(tick.HostLockRefused, 7, 14, 0), sum(tick.HostLockRefused, 7, 0, 0),
 	}
 	traced := func(pid uint32) bool { return pid == 7 }
 	o.did(sums, 5, traced)
 	o.did(sums, 9, traced)
-	if got := slices.Sorted(maps.Keys(o.known)); !slices.Equal(got, []uint32{10, 12}) || o.known[10].Comm != "dd" || o.known[10].seen != 9 {
-		t.Errorf("known: %v, want 10 and 12", got)
+	if got := slices.Sorted(maps.Keys(o.known)); !slices.Equal(got, []uint32{10, 12, 14}) || o.known[10].Comm != "dd" || o.known[10].seen != 9 || o.known[14].Comm != "" {
+		t.Errorf("known: %v, want 10, 12 and 14, the holder of a lock, whose name is unknown", got)
 	}
 	many := make([]tick.HostSum, 3*lookups)
 	for i := range many {
 		many[i] = sum(tick.HostDiskWrite, 1<<30+uint32(i), 0, time.Second)
 	}
+	many = append(many, sum(tick.HostLockRefused, 7, 15, 0))
 	o.did(many, 10, traced)
-	if n := len(o.known); n != 2+lookups {
-		t.Errorf("%d known, want %d more", n, lookups)
+	if n := len(o.known); n != 3+lookups || o.known[15] == nil {
+		t.Errorf("%d known, want %d more, with the holder of a lock", n, lookups)
 	}
 }
 

@@ -21,7 +21,7 @@ type RawTape struct {
 	To io.Writer // left open
 	// Clean replaces texts, in the tape and in the session: names of processes ("Comm"), and all
 	// others by the name of their field ("Exe", "Cgroup", "Path"). It must be safe for concurrent
-	// use. Traffic sums by peer address are left out. nil: nothing is replaced.
+	// use. Host sums by peer address or file name are left out. nil: nothing is replaced.
 	Clean func(field, text string) string
 }
 
@@ -186,7 +186,7 @@ func (r *recorder) Drops() (drops []tick.Drop, err error) {
 
 func (r *recorder) HostSums(take func(k probes.HostKey, s *probes.HostSum)) error {
 	return r.kernel.HostSums(func(k probes.HostKey, s *probes.HostSum) {
-		if r.clean != nil && hasPeer(&k) {
+		if r.clean != nil && hasText(&k) {
 			return
 		}
 		r.hostSum(tape.HostSum, &k, s)
@@ -194,10 +194,11 @@ func (r *recorder) HostSums(take func(k probes.HostKey, s *probes.HostSum)) erro
 	})
 }
 
-// hasPeer reports whether a sum has a peer address, which Clean cannot replace.
-func hasPeer(k *probes.HostKey) bool {
+// hasText reports whether a sum's key has a peer address or a file name, which Clean cannot replace.
+func hasText(k *probes.HostKey) bool {
 	x := decode.HostKey(k)
-	return x.Kind.Row().Object == "peer" && x.Object != ""
+	of := x.Kind.Row().Object
+	return (of == "peer" || of == "file") && x.Object != ""
 }
 
 func (r *recorder) hostSum(kind tape.Kind, k *probes.HostKey, s *probes.HostSum) {

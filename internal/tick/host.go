@@ -11,7 +11,7 @@ import (
 // HostEvent is a kind of host event, from the kernel's programs or its files.
 type HostEvent uint8
 
-// The kinds. Recordings have their numbers. Those summed by the kernel's programs come first, in the order of
+// The kinds. Recordings have their numbers. The first ones are summed by the kernel's programs, in the order of
 // enum host_kind.
 const (
 	HostDiskRead HostEvent = iota + 1
@@ -52,6 +52,7 @@ const (
 	HostUDPReceive
 	HostUnixSend
 	HostUnixReceive
+	HostLockRefused
 
 	hostEvents
 )
@@ -60,7 +61,7 @@ const (
 type HostRow struct {
 	Name   string // short and stable, for JSON and SQL
 	Title  string // for people
-	Object string // meaning of Object: "device", "peer", "cgroup", "signal", "order"; empty: no object
+	Object string // meaning of Object: "device", "peer", "cgroup", "signal", "order", "file"; empty: no object
 	One    string // unit of Count, in the singular
 	NS     string // subject of the time; empty: no time
 	Bytes  bool   // Bytes is set
@@ -104,6 +105,7 @@ var HostRows = [hostEvents]HostRow{
 	HostUDPReceive:     {Name: "udp-receive", Title: "UDP receives", Object: "peer", One: "receive", Bytes: true, PID: true},
 	HostUnixSend:       {Name: "unix-send", Title: "UNIX sends", Object: "peer", One: "send", Bytes: true, PID: true},
 	HostUnixReceive:    {Name: "unix-receive", Title: "UNIX receives", Object: "peer", One: "receive", Bytes: true, PID: true},
+	HostLockRefused:    {Name: "lock-refused", Title: "locks refused", Object: "file", One: "refusal", PID: true},
 }
 
 // Row returns the description of a kind; that of an unknown kind is empty.
@@ -126,8 +128,8 @@ func (k HostEvent) String() string {
 type HostKey struct {
 	Kind   HostEvent
 	PID    uint32 // 0: no process in particular, or processes beyond the limit
-	Sender uint32 // HostSignal: sender; 0: the kernel
-	Object string // "vda", "10.0.0.7:443", "/run/x.sock", "/system.slice", "SIGKILL", "order-0"; empty: none, unknown, or clients of a UNIX socket
+	Sender uint32 // HostSignal: sender; 0: the kernel. HostLockRefused: holder; 0: unknown
+	Object string // "vda", "10.0.0.7:443", "/run/x.sock", "/system.slice", "SIGKILL", "order-0", "data.lock"; empty: none, unknown, or clients of a UNIX socket
 }
 
 // noLimit follows the cgroup in the object of a HostOOM if no memory limit was reached: the machine had no

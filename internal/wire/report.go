@@ -14,6 +14,7 @@ type HostSum struct {
 	PID     uint32  `json:"pid,omitempty"`
 	Comm    string  `json:"comm,omitempty"`
 	Sender  *uint32 `json:"sender_pid,omitempty"` // sender of a signal, owner of comm; 0: the kernel
+	Holder  *uint32 `json:"holder_pid,omitempty"` // holder of the lock that pid was refused; 0: unknown
 	Object  string  `json:"object,omitempty"`
 	Count   *uint64 `json:"count,omitempty"`
 	Failed  uint64  `json:"failed,omitempty"`

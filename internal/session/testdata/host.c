@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -257,6 +258,64 @@ static void sockets(int n, const char *dir)
 	done();
 }
 
+static int in(const char *dir, const char *name)
+{
+	char path[4096];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_RDWR | O_CREAT, 0600);
+	if (fd < 0)
+		die(path);
+	return fd;
+}
+
+// record locks ten bytes of a file without waiting. It returns whether another process has some locked.
+static int record(int fd, int command, short type, off_t start)
+{
+	struct flock l = { .l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = 10 };
+
+	if (!fcntl(fd, command, &l))
+		return 0;
+	if (errno != EAGAIN)
+		die("fcntl");
+	return 1;
+}
+
+static const char *const lock_files[] = { "a.lock", "b.lock", "the-lock-of-an-open-file" };
+
+// hold DIR TYPE: locks files there. A reader has many locks, and a writer locks other bytes.
+static void hold(const char *dir, int writes)
+{
+	if (!writes) {
+		int fd = in(dir, lock_files[1]);
+
+		for (int i = 0; i < 20; i++)
+			record(fd, F_SETLK, F_RDLCK, 1000 * i);
+	} else if (flock(in(dir, lock_files[0]), LOCK_EX | LOCK_NB) ||
+		   record(in(dir, lock_files[1]), F_SETLK, F_WRLCK, 10) ||
+		   record(in(dir, lock_files[2]), F_OFD_SETLK, F_WRLCK, 0)) {
+		die("lock");
+	}
+	ready();
+	done();
+}
+
+// try DIR N: is refused the locks of the writer N times, twice N times and N times, and gets others.
+static void try(const char *dir, int n)
+{
+	int a = in(dir, lock_files[0]), b = in(dir, lock_files[1]), c = in(dir, lock_files[2]);
+
+	ready();
+	for (int i = 0; i < n; i++)
+		if (!flock(a, LOCK_SH | LOCK_NB) || !record(b, F_SETLK, F_RDLCK, 5) ||
+		    !record(b, F_SETLK, F_WRLCK, 12) || record(b, F_SETLK, F_RDLCK, 0) ||
+		    record(b, F_SETLK, F_WRLCK, 20) || !record(c, F_SETLK, F_WRLCK, 9))
+			die("another lock is held");
+	puts("done");
+	done();
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
@@ -273,6 +332,10 @@ int main(int argc, char **argv)
 		tcp(atoi(argv[2]), atoi(argv[3]));
 	else if (!strcmp(mode, "sockets") && argc > 3)
 		sockets(atoi(argv[2]), argv[3]);
+	else if (!strcmp(mode, "hold") && argc > 3)
+		hold(argv[2], !strcmp(argv[3], "write"));
+	else if (!strcmp(mode, "try") && argc > 3)
+		try(argv[2], atoi(argv[3]));
 	else if (!strcmp(mode, "wait")) { // and blocks SIGUSR2
 		sigset_t set;
 

@@ -449,6 +449,7 @@ export interface HostSum {
   pid?: number;
   comm?: string;
   sender_pid?: number; // sender of a signal, owner of comm; 0: the kernel
+  holder_pid?: number; // holder of the lock that pid was refused; 0: unknown
   object?: string;
   count?: number;
   failed?: number;
