@@ -126,6 +126,13 @@ func takeOver(names []string, take func(w *Window, x *Finding) bool) func(*Windo
 	}
 }
 
+// give adds a finding to those of another rule, if it cost enough.
+func (w *Window) give(rule string, x Finding) {
+	if r := ruleNamed(rule); w.judge(&Rules[r], &x) {
+		w.found[r] = append(w.found[r], &x)
+	}
+}
+
 // eachProcess returns a Find that runs find for each process that made calls in the last ns.
 func eachProcess(ns int64, find func(w *Window, b *ProcessHistory) (x Finding, ok bool)) func(*Window) []Finding {
 	return func(w *Window) (out []Finding) {

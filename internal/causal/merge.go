@@ -70,9 +70,10 @@ func leaveOut(found []*Finding) []*Finding {
 	return found
 }
 
-// drops reports whether a finding describes the loss of another one more exactly.
+// drops reports whether a finding describes the loss of another one more exactly. Sleeps between tries to get
+// a file lock are a loss of their own: no other rule measures them.
 func (x *Finding) drops(o *Finding) bool {
-	return x.PID == o.PID && slices.Contains(x.rule.Instead, o.rule.Name) && o.From <= x.To && x.From <= o.To && mayBe(x, o)
+	return x.PID == o.PID && slices.Contains(x.rule.Instead, o.rule.Name) && o.Group != fileLock && o.From <= x.To && x.From <= o.To && mayBe(x, o)
 }
 
 // mayBe reports whether one finding may be the same loss as another one that describes it less exactly.

@@ -152,6 +152,8 @@ func TestLeaveOut(t *testing.T) {
 		x.assign(r)
 		return x
 	}
+	polls := at(&lockWait, op("cudaLaunchKernel"), 6, 0, 60)
+	polls.Group = fileLock
 	copied, malloc, sum := op("cudaMemcpy"), op("cudaMalloc"), op("ncclAllReduce")
 	for name, tt := range map[string]struct {
 		exact, other *Finding
@@ -164,6 +166,7 @@ func TestLeaveOut(t *testing.T) {
 		"memory":                  {at(&allocStorm, malloc, 3, 0, 60), at(&callSlow, op("cudaFree"), 20, 0, 60), 1},
 		"what ends the job":       {at(&xidFault, 0, 0, 0, 60), at(&lockWait, op("cudaStreamSynchronize"), 20, 0, 60), 1},
 		"a late rank, and a lock": {at(&ncclStraggler, sum, 1, 0, 60), at(&lockWait, op("cudaStreamSynchronize"), 20, 0, 60), 2},
+		"a late rank, and polls":  {at(&ncclStraggler, sum, 3, 0, 60), polls, 2},
 	} {
 		if got := leaveOut([]*Finding{tt.exact, tt.other}); len(got) != tt.left {
 			t.Errorf("%s: %d findings are left, want %d", name, len(got), tt.left)

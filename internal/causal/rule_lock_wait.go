@@ -12,7 +12,7 @@ import (
 
 var lockWait = Rule{
 	Name: "lock-wait", Sees: govern.LaunchCounts, Needs: NeedWaits, Share: 0.01, Slow: 3, Problems: []string{"8"},
-	Doc: "The job waited for a lock, or until another of its threads finished, changed the memory map, served a page fault or read from a queue.",
+	Doc: "The job waited for a lock, or slept between tries to get a file lock, or waited until another of its threads finished, changed the memory map, served a page fault or read from a queue.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
 			return p.State == events.WaitBlocked && (p.Root == events.ReasonLock || p.Root == events.ReasonGIL || p.isThreadWait() && p.isInputWait())

@@ -54,14 +54,15 @@ var ownCode = Rule{
 	Find: eachProcess(windowSeconds*1e9, (*Window).slowCode),
 }
 
-// slowCode adds up how much longer the steps of a process's main thread took because of its own code.
+// slowCode adds up how much longer the steps of a process's main thread took because of its own code. If it slept
+// between tries to get a file lock, lock-wait gets the finding.
 func (w *Window) slowCode(b *ProcessHistory) (x Finding, ok bool) {
 	if w.runsEngine(b.PID) { // scheduler-cpu knows its steps
 		return x, false
 	}
 	p := w.process(b.PID)
-	slow := w.slowSteps(p)
-	if len(slow) == 0 || recurs(decisive(slow), slow, p.list) {
+	slow, locks := w.slowAndRefused(p, b)
+	if len(slow) == 0 || locks == nil && recurs(decisive(slow), slow, p.list) {
 		return x, false
 	}
 	var computed, slept, usual, count float64
@@ -88,6 +89,11 @@ func (w *Window) slowCode(b *ProcessHistory) (x Finding, ok bool) {
 	if w.explained(&x) {
 		return x, false
 	}
+	x.Baseline = fmt.Sprintf("a usual step has %s of it", span(int64(usual/count)))
+	if locks != nil {
+		w.polled(x, locks, worst, sleptAt.stack)
+		return x, false
+	}
 	x.Severity = severity(float64(x.Lost)/mild, float64(x.Window))
 	if slept > computed {
 		x.Severity = min(x.Severity, tick.Medium)
@@ -95,7 +101,6 @@ func (w *Window) slowCode(b *ProcessHistory) (x Finding, ok bool) {
 	if float64(x.Lost) < ownShare*float64(x.Window) || x.Slow < fewestSlow && x.Lost < longStall {
 		return x, false
 	}
-	x.Baseline = fmt.Sprintf("a usual step has %s of it", span(int64(usual/count)))
 	c := tick.Culprit{Thread: events.Thread{PID: p.pid, TID: p.tid, Name: events.NameOf(b.Comm)}, Own: true, What: whatCode(computed, slept, x.Slow), Lost: time.Duration(x.Lost)}
 	if c.Stack = computedAt.stack; slept > computed {
 		c.Stack = sleptAt.stack
@@ -138,8 +143,8 @@ type slowStep struct {
 	lost   int64 // ns
 }
 
-// slowSteps returns the slow steps of all kinds.
-func (w *Window) slowSteps(p *process) (out []slowStep) {
+// slowSteps returns the slow steps of all kinds. If polls is true, no sleep counts as a habit.
+func (w *Window) slowSteps(p *process, polls bool) (out []slowStep) {
 	b := w.History(p.pid)
 	for i := 0; i < len(p.list); {
 		j := i + 1
@@ -147,7 +152,7 @@ func (w *Window) slowSteps(p *process) (out []slowStep) {
 			j++
 		}
 		if alike := p.list[i:j]; !alike[0].period {
-			for _, y := range w.slowAlike(alike) {
+			for _, y := range w.slowAlike(alike, polls) {
 				if starts := y.early && w.e.starting(p.pid, y.from) || b != nil && y.from < b.First; starts {
 					continue
 				}
@@ -164,7 +169,7 @@ func (w *Window) slowSteps(p *process) (out []slowStep) {
 func (x *step) vague() bool { return x.shed&untimed != 0 }
 
 // slowAlike returns the slow steps among those of one kind.
-func (w *Window) slowAlike(steps []step) (out []slowStep) {
+func (w *Window) slowAlike(steps []step, polls bool) (out []slowStep) {
 	all, asleep := 0.0, 0.0
 	for i := range steps {
 		all += steps[i].weight
@@ -172,7 +177,7 @@ func (w *Window) slowAlike(steps []step) (out []slowStep) {
 			asleep += steps[i].weight
 		}
 	}
-	sleeps := asleep < habitSleep*all
+	sleeps := polls || asleep < habitSleep*all
 	own := func(x *step) int64 {
 		if sleeps {
 			return x.gap + x.slept

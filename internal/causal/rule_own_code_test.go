@@ -105,7 +105,7 @@ func TestNotOwnCode(t *testing.T) {
 		steps[i] = step{sample: sample{r, 1}}
 	}
 	w := &Window{e: New(1)}
-	if got := w.slowAlike(steps); len(got) != 20 || got[0].lost != 40*ms || got[0].at != 100 {
+	if got := w.slowAlike(steps, false); len(got) != 20 || got[0].lost != 40*ms || got[0].at != 100 {
 		t.Fatalf("%d slow steps: %+v", len(got), got)
 	}
 	for name, change := range map[string]func(x *step){
@@ -128,7 +128,7 @@ func TestNotOwnCode(t *testing.T) {
 					change(&changed[i])
 				}
 			}
-			if got := w.slowAlike(changed); len(got) > 0 {
+			if got := w.slowAlike(changed, false); len(got) > 0 {
 				t.Errorf("%d slow steps: %+v", len(got), got[0])
 			}
 		})

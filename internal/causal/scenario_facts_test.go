@@ -14,9 +14,10 @@ import (
 type fact struct {
 	from, to int64
 	tick.HostSum
-	gpu   string // fact of another kind: see gpuFacts
-	every int64
-	tid   uint32 // that reads a request
+	gpu     string // fact of another kind: see gpuFacts
+	every   int64
+	tid     uint32         // that reads a request
+	holders []tick.Process // of locks
 }
 
 // factOf parses the line of a fact.
@@ -53,7 +54,10 @@ func factsAt(t *tick.Tick, facts []fact) {
 				gpuFacts[f.gpu](t, &f, at)
 				continue
 			}
-			t.HostSums = append(t.HostSums, f.HostSum)
+			t.Others = append(t.Others, f.holders...)
+			if f.Kind != 0 {
+				t.HostSums = append(t.HostSums, f.HostSum)
+			}
 		}
 	}
 }

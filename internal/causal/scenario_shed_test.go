@@ -136,7 +136,7 @@ func (f *feeder) seen(facts []fact, at int64) (out []fact) {
 		return facts
 	}
 	for _, x := range facts {
-		if x.gpu != "" || x.Kind == tick.HostOOM || x.Kind == tick.HostRetransmit {
+		if x.gpu != "" || x.Kind == tick.HostOOM || x.Kind == tick.HostRetransmit || x.Kind == tick.HostLockRefused {
 			out = append(out, x)
 		}
 	}

@@ -22,6 +22,7 @@ type advice struct {
 const (
 	writeLess      = "write checkpoints less often, in the background (torch.distributed.checkpoint.async_save, or copy to host memory and save from a thread), or to another disk; omit fsync if a lost checkpoint can be made again"
 	whatItWaitsFor = `ingero query "SELECT reason, sum(duration_ns) FROM waits WHERE pid = PROCESS AND tid = THREAD AND again = 0 AND timestamp BETWEEN SINCE AND UNTIL GROUP BY 1" shows its waits`
+	whatHolderDoes = "py-spy dump --pid PROCESS shows what the holder does"
 	readPages      = "read the file ahead (madvise MADV_WILLNEED, posix_fadvise, or read it once at start), because its pages were not in memory; leave memory for the page cache (free -h, memory.max)"
 )
 
@@ -41,6 +42,7 @@ var advices = []advice{
 	{"peer-slow", tick.RelationRank, "", false, "WHO is late: give all ranks the same amount of work (sampler, sequence lengths), and each rank its own CPUs"},
 	{"peer-slow", "", "", false, "request data ahead (prefetch) or in parallel, cache the replies, or move the service closer"},
 
+	{"lock-wait", "", tick.ActivityHold, true, "let the holder keep the lock for less time (shorter transactions, no other work meanwhile), or take it in a thread that the steps do not wait for; in SQLite, readers go on with PRAGMA journal_mode=WAL; sudo lslocks shows who holds which lock; " + whatHolderDoes},
 	{"lock-wait", tick.RelationWorker, "", false, "find the lock that the workers share (one file, one queue, one connection), and give each worker its own; " + whatItWaitsFor},
 	{"lock-wait", "", "", false, "find out what WHO does meanwhile: py-spy dump --pid PROCESS shows its Python code; " + whatItWaitsFor},
 }
@@ -102,8 +104,8 @@ func fixRoot(c *tick.Chain, _ *victim) string {
 		t := c.Culprits[i].Thread
 		names = append(names, "PROCESS", fmt.Sprint(t.PID), "THREAD", fmt.Sprint(t.TID),
 			"SINCE", fmt.Sprint(c.From.UnixNano()), "UNTIL", fmt.Sprint(c.To.UnixNano()))
-	} else { // without a thread there is no query
-		names = append(names, "; "+whatItWaitsFor, "")
+	} else { // without a thread there is nothing to ask about
+		names = append(names, "; "+whatItWaitsFor, "", "; "+whatHolderDoes, "")
 	}
 	var out []string
 	for _, a := range rows {

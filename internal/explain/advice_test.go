@@ -13,7 +13,7 @@ import (
 // roots returns every possible root of a loss.
 func roots() (out []tick.Root) {
 	for _, w := range []tick.Relation{tick.RelationUnknown, tick.RelationSelf, tick.RelationThread, tick.RelationWorker, tick.RelationRank, tick.RelationStranger} {
-		for _, d := range []tick.Activity{tick.ActivityUnknown, tick.ActivityCompute, tick.ActivityCrowd, tick.ActivityRead, tick.ActivityWrite, tick.ActivityPage, tick.ActivityPeer, tick.ActivitySleep, tick.ActivityLock, tick.ActivityGPU} {
+		for _, d := range []tick.Activity{tick.ActivityUnknown, tick.ActivityCompute, tick.ActivityCrowd, tick.ActivityRead, tick.ActivityWrite, tick.ActivityPage, tick.ActivityPeer, tick.ActivitySleep, tick.ActivityLock, tick.ActivityGPU, tick.ActivityHold} {
 			out = append(out, tick.Root{Whose: w, Did: d})
 		}
 	}
@@ -64,6 +64,8 @@ func TestAdviceFollowsFromTheRoot(t *testing.T) {
 		{"checkpoints, and reads beside them", "disk-wait", []tick.Culprit{disk(tick.RelationSelf, tick.ActivityWrite, 6), disk(tick.RelationWorker, tick.ActivityRead, 4)}, []string{"checkpoints less often", "; and pack small files"}, nil},
 		{"pages that are not in the cache", "disk-wait", []tick.Culprit{disk(tick.RelationWorker, tick.ActivityPage, 9)}, []string{"MADV_WILLNEED", "page cache"}, []string{"checkpoint"}},
 		{"a worker asks a store", "peer-slow", []tick.Culprit{{What: "a peer", Root: tick.Root{Whose: tick.RelationWorker, Did: tick.ActivityPeer}, Lost: time.Duration(9) * ms}}, []string{"local disk", "num_workers"}, nil},
+		{"another program holds a file lock", "lock-wait", []tick.Culprit{{Thread: thread("annotate", 9, 9), Root: tick.Root{Whose: tick.RelationStranger, Did: tick.ActivityHold}, What: "held a lock on samples"}}, []string{"shorter transactions", "lslocks", "py-spy dump --pid 9 "}, []string{"SELECT"}},
+		{"an unknown program holds a file lock", "lock-wait", []tick.Culprit{{Root: tick.Root{Did: tick.ActivityHold}, What: "a lock on samples whose holder is unknown"}}, []string{"lslocks"}, []string{"py-spy", "PROCESS"}},
 		{"own workers have the CPU", "own-threads", []tick.Culprit{worker(tick.ActivityCrowd, 9)}, []string{"fewer workers (data loader num_workers"}, []string{"renice", "taskset", "OMP_NUM_THREADS"}},
 		{"OpenMP threads have the CPU", "own-threads", []tick.Culprit{{Thread: thread("python3", 7, 9), Own: true, Root: tick.Root{Whose: tick.RelationThread, Did: tick.ActivityCrowd}, Lost: time.Duration(9) * ms}}, []string{"OMP_NUM_THREADS"}, []string{"renice", "num_workers"}},
 		{"a rank whose CPU is taken", "nccl-straggler", []tick.Culprit{{Thread: thread("python3", 9, 9), What: "rank 1 of 2, delayed by hog (cpu-taken)", Lost: time.Duration(9) * ms}}, []string{"fix what slows the late rank (delayed by hog (cpu-taken)): ingero explain --pid 9"}, []string{"find out"}},
@@ -93,6 +95,16 @@ func TestTakenFromAnotherThread(t *testing.T) {
 	w := wordsFor(&c)
 	got := w.rootCause(&c, &victim{name: "train"})
 	if want := "hog (8821) ran on a CPU while the thread that train waited for had no CPU; train waited for its own thread holder 8, which waited for a CPU"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A holder of a lock has its name in the head, also behind an unknown one.
+func TestHoldersOfALock(t *testing.T) {
+	c := chainOfRule("lock-wait", 0, tick.Culprit{What: "a lock on samples whose holder is unknown; the job tried to get it 60 times"},
+		tick.Culprit{Thread: thread("annotate", 9, 9), What: "held a lock on samples; the job tried to get it 40 times"})
+	w := wordsFor(&c)
+	if got, want := w.head(&c), "waited for a lock or thread: a lock on samples whose holder is unknown and annotate"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -94,7 +94,12 @@ var causes = map[string]causeWords{
 		fix:   fixRoot,
 	},
 	"lock-wait": {
-		head:  func(c *tick.Chain) string { return "waited for a lock or thread: " + culpritNames(c) },
+		head: func(c *tick.Chain) string {
+			return "waited for a lock or thread: " + namesBy(c, func(x *tick.Culprit) string {
+				who, _, _ := strings.Cut(culpritName(x), ";")
+				return who
+			})
+		},
 		cause: func(c *tick.Chain, v *victim) string { return v.name + " waited for " + culprits(c) },
 		fix:   fixWait,
 	},

@@ -34,7 +34,8 @@ const (
 	ActivityPeer    Activity = "peer"    // waited for another process or machine
 	ActivitySleep   Activity = "sleep"
 	ActivityLock    Activity = "lock"
-	ActivityGPU     Activity = "gpu" // waited for the driver
+	ActivityGPU     Activity = "gpu"  // waited for the driver
+	ActivityHold    Activity = "hold" // held a file lock
 )
 
 // InOtherProcessOfJob reports whether the thread is in another process of the job that lost time.

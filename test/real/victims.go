@@ -124,7 +124,7 @@ var Victims = []Victim{
 	{Name: "poll: requests come in bursts", Script: "poll.py", Beside: "submit.py", Rules: nobody, Attach: true},
 
 	{Name: "results: another program holds the lock file", Script: "results.py", Beside: "holdfile.py", Rules: ofLock, Line: "add", Attach: true},
-	{Name: "database: another program has a transaction", Script: "database.py", Beside: "annotate.py", Rules: []string{"lock-wait", "own-code"}, Line: "samples", Attach: true},
+	{Name: "database: another program has a transaction", Script: "database.py", Beside: "annotate.py", Rules: ofLock, Line: "samples", Attach: true},
 	{Name: "collect: the garbage collector reads many objects", Script: "collect.py", Rules: ofCode, Line: "refill", Attach: true},
 	{Name: "shell: a command takes long", Script: "shell.py", Args: []string{"--fault"}, Rules: ofTool, Line: "monitor"},
 	{Name: "launch: the job sleeps", Script: "launch.py", Rules: ofCode, Line: "sleep", Attach: true,
