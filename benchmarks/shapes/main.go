@@ -144,7 +144,7 @@ func (s *shape) measure(o *options, stack sim.Stack) error {
 // traced traces a process with the agent, and returns the figures of that time.
 func (s *shape) traced(o *options, steps *sim.Steps, pid int, dir string) (w window, err error) {
 	db := filepath.Join(dir, "shapes.db")
-	agent := exec.Command(o.agent, append([]string{"trace", "--json", "--db", db, "--pid", strconv.Itoa(pid)}, strings.Fields(o.trace)...)...)
+	agent := exec.Command(o.agent, append([]string{"trace", "--db", db, "--pid", strconv.Itoa(pid)}, strings.Fields(o.trace)...)...)
 	agent.Stderr = os.Stderr
 	if err := agent.Start(); err != nil {
 		return w, err
