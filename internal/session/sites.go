@@ -13,14 +13,14 @@ import (
 const (
 	maxSites  = 16      // stacks kept per operation and process
 	maxOpOf   = 1 << 12 // bound on operations of processes, and on awaited threads
-	maxPlaces = 1 << 15 // bound on stacks with a known place
+	maxPlaces = 1 << 15 // bound on young and on old places: the number of stacks that the kernel remembers
 	fade      = 0.99    // factor per tick that ages weights: chains last minutes
 )
 
 // sites tracks which stacks account for the time of each operation and of each awaited thread. It
 // names the lines of code of chains.
 type sites struct {
-	places  map[uint32]string // text by stack
+	places  places
 	ops     tally[key]
 	threads tally[threadKey]
 	holders tally[threadKey]       // threads that held the GIL while others waited for it
@@ -51,6 +51,33 @@ type gilWaits struct {
 // threadKey is a thread of a process.
 type threadKey struct{ pid, tid uint32 }
 
+// places has the text of each stack that was used lately. The kernel sends a stack again only after
+// it has forgotten it, so a stack in use must stay, however many others come.
+type places struct{ young, old map[uint32]string }
+
+// add adds the text of a stack. When young is full, it becomes old, and the stacks that were old and
+// not used meanwhile are evicted.
+func (p *places) add(stack uint32, text string) {
+	if p.young == nil || len(p.young) >= maxPlaces {
+		p.young, p.old = map[uint32]string{}, p.young
+	}
+	p.young[stack] = text
+}
+
+// use returns the text of a stack, "" if it is unknown. The stack counts as used.
+func (p *places) use(stack uint32) string {
+	if stack == 0 {
+		return ""
+	}
+	text, young := p.young[stack]
+	if !young {
+		if text = p.old[stack]; text != "" {
+			p.add(stack, text)
+		}
+	}
+	return text
+}
+
 // tally has the time spent in each stack.
 type tally[K comparable] map[K][]site
 
@@ -60,7 +87,7 @@ type site struct {
 }
 
 func newSites() *sites {
-	return &sites{places: map[uint32]string{}, ops: tally[key]{}, threads: tally[threadKey]{}, holders: tally[threadKey]{}, code: tally[uint32]{}, unknown: map[uint32]int64{}, turns: map[threadKey]gilWaits{}, usual: map[threadKey]float64{}}
+	return &sites{ops: tally[key]{}, threads: tally[threadKey]{}, holders: tally[threadKey]{}, code: tally[uint32]{}, unknown: map[uint32]int64{}, turns: map[threadKey]gilWaits{}, usual: map[threadKey]float64{}}
 }
 
 // batch adds named stacks, calls, and waits for other threads.
@@ -68,14 +95,13 @@ func (s *sites) batch(stacks []events.Stack, calls []events.Call, waits []events
 	for i := range stacks {
 		x := &stacks[i]
 		if at := x.Place(); at != "" {
-			if len(s.places) >= maxPlaces {
-				clear(s.places)
-			}
-			s.places[x.ID] = at
+			s.places.add(x.ID, at)
 		}
 	}
 	for i := range calls {
 		c := &calls[i]
+		s.places.use(c.Stack)
+		s.places.use(c.GapStack)
 		if c.Stack != 0 && c.Duration > 0 {
 			s.ops.add(key{c.PID, c.Op}, c.Stack, float64(c.Duration)*float64(c.StackWeight()))
 		}
@@ -85,6 +111,7 @@ func (s *sites) batch(stacks []events.Stack, calls []events.Call, waits []events
 	}
 	for i := range waits {
 		w := &waits[i]
+		s.places.use(w.Stack)
 		if w.Reason == events.ReasonGIL {
 			s.turn(w)
 		} else if w.Who.TID != 0 && w.State == events.WaitBlocked && w.Who.OfProgram() {
@@ -221,35 +248,35 @@ func (s *sites) setChains(chains []tick.Chain) {
 			was = placed{c.To, tally[key]{}, tally[threadKey]{}}
 		}
 		s.chains[c.ID] = was
-		c.At = was.ops.keep(s.ops, key{c.PID, c.Op}, s.places)
+		c.At = was.ops.keep(s.ops, key{c.PID, c.Op}, &s.places)
 		for j := range c.Culprits {
 			x := &c.Culprits[j]
 			another := x.Thread.OfProgram() && x.Thread.TID != c.TID
 			switch {
 			case x.Stack != 0 && !another:
-				x.At = s.places[x.Stack]
+				x.At = s.places.use(x.Stack)
 			case x.What != "" || len(x.CPUs) == 0 && x.Path == "": // else it only took a CPU: no thread waited
-				x.At = was.threads.keep(s.threads, threadKey{x.Thread.PID, x.Thread.TID}, s.places)
+				x.At = was.threads.keep(s.threads, threadKey{x.Thread.PID, x.Thread.TID}, &s.places)
 			}
 			if x.Waited = ""; another && x.At == "" {
-				x.Waited = s.places[x.Stack]
+				x.Waited = s.places.use(x.Stack)
 			}
 		}
 	}
 }
 
 // keep returns the place of a key; if it is unknown, the place in another tally, which is kept here.
-func (t tally[K]) keep(from tally[K], k K, places map[uint32]string) string {
-	if at := t.place(k, places); at != "" {
+func (t tally[K]) keep(from tally[K], k K, in *places) string {
+	if at := t.place(k, in); at != "" {
 		return at
 	}
 	t[k] = slices.Clone(from[k])
-	return t.place(k, places)
+	return t.place(k, in)
 }
 
 // thread returns where a thread spent most of the time that others waited for it, "" if unknown.
 func (s *sites) thread(t *events.Thread) string {
-	return s.threads.place(threadKey{t.PID, t.TID}, s.places)
+	return s.threads.place(threadKey{t.PID, t.TID}, &s.places)
 }
 
 // setRanks sets the places of ranks that are missing from collectives.
@@ -258,7 +285,7 @@ func (s *sites) setRanks(calls []tick.RollCall) {
 		missing := calls[i].Missing
 		for j := range missing {
 			m := &missing[j]
-			m.At = s.ops.place(key{m.PID, cmp.Or(m.Open.Op, m.Last.Op)}, s.places)
+			m.At = s.ops.place(key{m.PID, cmp.Or(m.Open.Op, m.Last.Op)}, &s.places)
 		}
 	}
 }
@@ -269,7 +296,7 @@ func (s *sites) setBreakdowns(breakdowns []tick.Breakdown) {
 		b := &breakdowns[i]
 		var code []tick.CodeTime
 		for _, x := range s.code[b.PID] {
-			if at := s.places[x.stack]; at != "" {
+			if at := s.places.use(x.stack); at != "" {
 				code = append(code, tick.CodeTime{At: at, NS: min(uint64(x.ns), b.GapCPU)}) // ns may be too large: see add
 			}
 		}
@@ -277,8 +304,8 @@ func (s *sites) setBreakdowns(breakdowns []tick.Breakdown) {
 		b.BlockedOn = slices.Clone(b.BlockedOn) // the ledger reuses the list of an ended process in each tick
 		for j := range b.BlockedOn {
 			x := &b.BlockedOn[j]
-			if x.At = s.places[x.Stack]; x.Reason == events.ReasonGIL {
-				x.At = cmp.Or(s.holders.place(threadKey{x.Who.PID, x.Who.TID}, s.places), x.At)
+			if x.At = s.places.use(x.Stack); x.Reason == events.ReasonGIL {
+				x.At = cmp.Or(s.holders.place(threadKey{x.Who.PID, x.Who.TID}, &s.places), x.At)
 			}
 			if w := x.Waker; w != nil && w.Root.TID != 0 {
 				x.WakerAt = s.thread(&w.Root)
@@ -313,10 +340,10 @@ func (t tally[K]) age() {
 }
 
 // place returns the place with the most time, "" if unknown. Several stacks can have one place.
-func (t tally[K]) place(k K, places map[uint32]string) (at string) {
+func (t tally[K]) place(k K, in *places) (at string) {
 	sums, most := map[string]float64{}, 0.0
 	for _, x := range t[k] {
-		place := places[x.stack]
+		place := in.use(x.stack)
 		if place == "" {
 			continue
 		}

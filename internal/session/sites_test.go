@@ -49,6 +49,34 @@ func TestSites(t *testing.T) {
 	}
 }
 
+// Stacks of calls that recur, and of chains, keep their lines however many others come.
+func TestPlacesInUseStay(t *testing.T) {
+	const op, other = events.Op(0x0130), events.Op(0x0131)
+	s := newSites()
+	s.places.add(1, "chain")
+	s.places.add(2, "recurs")
+	s.places.add(3, "once")
+	call := func(op events.Op, stack uint32) {
+		s.batch(nil, []events.Call{{PID: 7, Op: op, Stack: stack, Weight: 1, Duration: 500}}, nil)
+	}
+	call(op, 1)
+	for i := range uint32(4 * maxPlaces) {
+		s.places.add(10+i, "other program")
+		if i%maxPlaces == 0 {
+			call(other, 2)
+			s.setChains([]tick.Chain{{PID: 7, Op: op}})
+		}
+	}
+	for stack, want := range map[uint32]string{1: "chain", 2: "recurs", 3: ""} {
+		if got := s.places.use(stack); got != want {
+			t.Errorf("the place of stack %d is %q, want %q", stack, got, want)
+		}
+	}
+	if n := len(s.places.young) + len(s.places.old); n > 2*maxPlaces {
+		t.Errorf("%d places", n)
+	}
+}
+
 // An ended process is forgotten once, when it ended long ago, not again in each later tick.
 func TestSitesAreForgottenOnce(t *testing.T) {
 	s := newSites()
@@ -195,7 +223,8 @@ func TestSitesOfCulprits(t *testing.T) {
 func TestUsualWaitsHardlyCount(t *testing.T) {
 	s := newSites()
 	loop := events.Thread{PID: 8, TID: 8}
-	s.places[1], s.places[2] = "poll", "decode"
+	s.places.add(1, "poll")
+	s.places.add(2, "decode")
 	wait := func(state events.WaitState, stack uint32, ns int64) {
 		s.batch(nil, nil, []events.Wait{{PID: 7, TID: 7, State: state, Who: loop, Stack: stack, Duration: ns}})
 	}
@@ -224,7 +253,9 @@ func TestPlacesAreThoseOfSlowSteps(t *testing.T) {
 	op := events.Op(0x0130)
 	s := newSites()
 	worker := events.Thread{PID: 8, TID: 8}
-	s.places[1], s.places[2], s.places[3], s.places[4] = "read", "exit", "step", "shutdown"
+	for i, at := range []string{"read", "exit", "step", "shutdown"} {
+		s.places.add(uint32(i)+1, at)
+	}
 	spend := func(workerAt, callAt uint32, ns int64) {
 		s.batch(nil, []events.Call{{PID: 7, Op: op, Stack: callAt, Weight: 1, Duration: ns}},
 			[]events.Wait{{PID: 7, TID: 7, State: events.WaitBlocked, Who: worker, Stack: workerAt, Duration: ns}})
@@ -245,7 +276,8 @@ func TestPlacesAreThoseOfSlowSteps(t *testing.T) {
 	check(2, "shutdown", "exit")
 	spend(5, 6, 900e6) // the names come late
 	check(3, "shutdown", "exit")
-	s.places[5], s.places[6] = "decode", "launch"
+	s.places.add(5, "decode")
+	s.places.add(6, "launch")
 	check(3, "launch", "decode")
 	op = 0x0140 // of a chain that is judged anew
 	spend(1, 3, 1e6)
