@@ -53,7 +53,7 @@ type Load struct {
 	Share float64
 	Agent float64           // of Share: CPU time of the agent, on any CPU, to read records
 	Parts [NumParts]float64 // of Share; parts may overlap
-	Calls uint64            // calls made, as far as seen
+	Calls uint64            // calls that the process with the most calls made, as far as seen
 	// Partial says that probes were attached or detached in the tick, so that the figures do not show
 	// what the present probes cost.
 	Partial bool

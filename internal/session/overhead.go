@@ -170,9 +170,11 @@ func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.
 		return &govern.Load{Partial: spent.Partial, Lacks: func(int) bool { return true }}, nil, nil
 	}
 	var all, calls float64
+	var most uint64 // calls of a process
 	for i := range payers {
 		all += payers[i].time
 		calls += float64(payers[i].calls)
+		most = max(most, payers[i].calls)
 	}
 	copies := float64(spent.Copies - was.copies)
 	for i := range payers { // they also fire for calls that are counted only
@@ -194,7 +196,7 @@ func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.
 	o.Probes, o.Stacks = float64(worst.probes)/worst.time, stacksOf(&worst)/worst.time
 	o.Agent, o.Tracepoints = agent/all, (spent.Host+spent.Ledger)*window/all
 	o.Share = o.Probes + o.Stacks + o.Agent + o.Tracepoints
-	l := &govern.Load{Share: o.Share, Agent: o.Agent, Calls: uint64(calls), Partial: spent.Partial}
+	l := &govern.Load{Share: o.Share, Agent: o.Agent, Calls: most, Partial: spent.Partial}
 	l.Parts[govern.CallStacks] = o.Stacks * ofCalls / max(ofCalls+own, 1)
 	l.Parts[govern.AllStacks] = o.Stacks
 	l.Parts[govern.Records] = o.Agent

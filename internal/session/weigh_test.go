@@ -249,6 +249,33 @@ func TestCountedLaunches(t *testing.T) {
 	}
 }
 
+// What a revert adds is estimated by the calls of a process, not of all: the bound is one for each process.
+func TestStepOfAnotherJobReverts(t *testing.T) {
+	launch, _ := events.OpByName("cudaLaunchKernel")
+	src := &costly{share: 0.02}
+	var b budget
+	for second := 1; second <= 60; second++ {
+		processes, launches := 1, uint64(20_000) // 4 % of a second
+		if second > 10 {
+			processes, launches = 8, 4000 // 0.8 % of a second of each
+		}
+		x := &tick.Tick{Time: time.Unix(int64(second), 0), Window: time.Second}
+		for pid := range uint32(processes) {
+			o := tick.Op{PID: pid, Op: launch, Last: tick.Counts{Calls: launches}}
+			if slices.Contains(src.counted, pid) {
+				o.Last.Unmeasured = launches
+			}
+			x.Processes, x.Ops = append(x.Processes, tick.Process{PID: pid}), append(x.Ops, o)
+		}
+		if _, err := b.tick(src, x, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(src.shed) != 2 || len(b.Taken()) > 0 {
+		t.Errorf("changes %+v, steps %v are still taken", src.shed, b.Taken())
+	}
+}
+
 // A tick requests the cost of each operation once, whatever the number of processes, and of none that
 // nobody called in it. Within the bound it does not request which steps are possible.
 func TestWeighOnce(t *testing.T) {
