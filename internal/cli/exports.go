@@ -26,6 +26,7 @@ type exports struct {
 	meter         *metric.Meter // shared by all metric exporters; nil: no exporter
 	onClose       []func() error
 	states        []func() []wire.Export // states of the exporters that send
+	alive         func()                 // reports that the trace waits for an output; nil: to nobody
 }
 
 // exporters open the exports of a trace. Each does nothing unless the settings enable it.
@@ -92,6 +93,7 @@ func exportPrometheus(ctx context.Context, x *exports, c *config.Config) error {
 	}
 	s := prom.Serve(l, x.metrics().Snapshot, x.log)
 	x.onClose = append(x.onClose, s.Close)
+	x.alive = s.Alive
 	x.say("Metrics: http://" + l.String())
 	return nil
 }

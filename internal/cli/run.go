@@ -89,7 +89,7 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 		program.kill()
 		return errors.Join(err, t.close())
 	}
-	t.quiet, t.hidden, t.exports = deadband(c), e.chainFilter(c), x.state
+	t.quiet, t.hidden, t.exports, t.alive = deadband(c), e.chainFilter(c), x.state, x.alive
 	if c.Trace.Duration > 0 {
 		ctx, stop = context.WithTimeout(ctx, c.Trace.Duration)
 		defer stop()

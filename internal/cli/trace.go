@@ -86,7 +86,7 @@ func (e *Env) trace(ctx context.Context, c *config.Config) (err error) {
 	if err != nil {
 		return errors.Join(err, t.close())
 	}
-	t.quiet, t.hidden, t.exports = deadband(c), e.chainFilter(c), x.state
+	t.quiet, t.hidden, t.exports, t.alive = deadband(c), e.chainFilter(c), x.state, x.alive
 	t.rec, t.manager = rec, manager
 	defer e.reloadable(t, c, v.printLine)()
 	v.waitsFor(&o, late)

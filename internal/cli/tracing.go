@@ -27,6 +27,7 @@ type tracing struct {
 	rec     *recording           // nil: not recorded
 	manager service.Manager      // service manager that started this process
 	exports func() []wire.Export // states of the exports; nil: no exports
+	alive   func()               // called while the trace waits for an output; nil: not called
 	forced  []int                // steps of govern.Steps that are always shed
 }
 
@@ -80,6 +81,14 @@ func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) e
 	c := session.Config{Source: t.source, Sinks: sinks, Quiet: t.quiet, Log: t.log, Forced: t.forced}
 	if t.hidden != nil {
 		c.Hide = t.hidden.hide
+	}
+	if c.Alive = t.alive; t.manager.Watchdog() > 0 {
+		c.Alive = func() {
+			_ = t.manager.Alive("waiting for a slow output, such as the disk of the database")
+			if t.alive != nil {
+				t.alive()
+			}
+		}
 	}
 	err := session.Run(ctx, c)
 	stopping()

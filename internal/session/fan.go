@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"ingero/internal/tick"
 )
@@ -13,10 +14,20 @@ import (
 // kernel thins records by its own rules, and counts them.
 const queue = 8
 
+// While a sink blocks, the session calls Config.Alive this often, and for this long. A sink that hangs
+// forever must not look alive forever.
+const (
+	aliveEvery = time.Second
+	maxStall   = 10 * time.Minute
+)
+
 // fanOut passes batches and ticks to the sinks, each on its own goroutine.
 type fanOut struct {
-	workers []*worker
-	pool    sync.Pool
+	workers   []*worker
+	pool      sync.Pool
+	alive     func() // nil: not called
+	clock     Clock
+	lastAlive time.Time
 }
 
 // shared is a batch in use by several sinks.
@@ -38,12 +49,12 @@ type worker struct {
 	err  error
 }
 
-func newFan(sinks []tick.Sink, log *slog.Logger) *fanOut {
-	f := &fanOut{pool: sync.Pool{New: func() any { return new(shared) }}}
-	for _, s := range sinks {
+func newFan(c *Config) *fanOut {
+	f := &fanOut{pool: sync.Pool{New: func() any { return new(shared) }}, alive: c.Alive, clock: c.Clock}
+	for _, s := range c.Sinks {
 		w := &worker{sink: s, in: make(chan message, queue), done: make(chan struct{})}
 		f.workers = append(f.workers, w)
-		go f.run(w, log)
+		go f.run(w, c.Log)
 	}
 	return f
 }
@@ -90,7 +101,7 @@ func (f *fanOut) send(b *shared) {
 	if len(b.Calls)+len(b.Waits)+len(b.Ended)+len(b.Procs)+len(b.Ranges)+len(b.Labels)+len(b.Functions)+len(b.Stacks) > 0 {
 		b.users.Add(int32(len(f.workers)))
 		for _, w := range f.workers {
-			w.in <- message{batch: b}
+			f.put(w, message{batch: b})
 		}
 	}
 	f.release(b)
@@ -98,8 +109,34 @@ func (f *fanOut) send(b *shared) {
 
 func (f *fanOut) tick(t *tick.Tick) {
 	for _, w := range f.workers {
-		w.in <- message{tick: t}
+		f.put(w, message{tick: t})
 	}
+}
+
+// put passes a message to a sink. It waits while the sink's queue is full.
+func (f *fanOut) put(w *worker, m message) {
+	if f.alive == nil {
+		w.in <- m
+		return
+	}
+	select {
+	case w.in <- m:
+		return
+	default:
+	}
+	since := f.clock.Now()
+	for now := since; now.Sub(since) < maxStall; now = f.clock.Now() {
+		if now.Sub(f.lastAlive) >= aliveEvery {
+			f.alive()
+			f.lastAlive = now
+		}
+		select {
+		case w.in <- m:
+			return
+		case <-f.clock.After(aliveEvery):
+		}
+	}
+	w.in <- m
 }
 
 // close waits until the sinks have taken everything sent, closes them and returns their errors.

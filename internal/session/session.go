@@ -34,6 +34,9 @@ type Config struct {
 	Clock    Clock         // nil: the source's; if it has none, the machine's
 	// Hide splits the chains of a tick into shown and hidden ones, by the wall clock; nil: all are shown.
 	Hide func(now time.Time, final bool, chains []tick.Chain) (shown []tick.Chain, hidden []tick.Hidden)
+	// Alive is called about once a second while a sink blocks the session, for at most ten minutes at a
+	// time; nil: it is not called.
+	Alive func()
 	// Forced lists steps of govern.Steps to take from the first tick on, at any cost of tracing, if
 	// the source has a bound on it. For measurements.
 	Forced []int
@@ -147,7 +150,7 @@ func newRunner(c Config, can Capabilities) (*runner, error) {
 		c.Log.Debug("host state unavailable", "error", err)
 		meter = &proc.Meter{}
 	}
-	return &runner{Config: c, can: can, stages: stages, fan: newFan(c.Sinks, c.Log), started: now, ticked: now, states: states{
+	return &runner{Config: c, can: can, stages: stages, fan: newFan(&c), started: now, ticked: now, states: states{
 		table: newTable(), meter: meter, budget: budget{Budget: govern.Budget{Forced: c.Forced}}, quiet: idleFilter{Deadband: c.Quiet},
 		ledger: ledger.New(can.AgentPID), loops: loop.New(), track: track.New(), ranks: rollcall.New(), faults: newJoiner(can.Proc), causes: causal.New(can.AgentPID),
 		names: symbols.New(can.Memory), stacks: newStacks(&can), sites: newSites()}}, nil

@@ -32,7 +32,7 @@ const (
 	writeBuffer = 256 << 10
 )
 
-// healthyFor is the maximum age of the last tick: ticks come once a second.
+// healthyFor is the maximum age of the last tick and of the last call of Alive: both come once a second.
 const healthyFor = 10 * time.Second
 
 // Server serves a source's metrics. It is safe for concurrent use.
@@ -44,6 +44,8 @@ type Server struct {
 	conns   atomic.Int64
 	done    chan struct{}
 	began   time.Time
+	now     func() time.Time
+	alive   atomic.Pointer[time.Time] // last call of Alive; nil: none
 	pages   pages
 	closing sync.Once
 }
@@ -54,7 +56,7 @@ func Serve(l *listen.Listener, source func() *metric.Snapshot, log *slog.Logger)
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{source: source, bound: l, log: log, done: make(chan struct{}), began: time.Now()}
+	s := &Server{source: source, bound: l, log: log, done: make(chan struct{}), began: time.Now(), now: time.Now}
 	mux := http.NewServeMux()
 	made := promhttp.HandlerFor(prometheus.GathererFunc(s.gather), promhttp.HandlerOpts{
 		EnableOpenMetrics: true, OfferedCompressions: []promhttp.Compression{promhttp.Identity, promhttp.Gzip},
@@ -128,13 +130,22 @@ func (s *Server) gather() ([]*dto.MetricFamily, error) {
 	return nil, nil
 }
 
-// healthz reports whether the trace is alive: its ticks come.
+// Alive reports that the trace is alive although no tick comes: it waits for an output.
+func (s *Server) Alive() {
+	now := s.now()
+	s.alive.Store(&now)
+}
+
+// healthz reports whether the trace is alive.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	last := s.began.Add(readyWithin - healthyFor)
 	if now := s.source(); now != nil {
 		last = now.Taken
 	}
-	if old := time.Since(last); old > healthyFor {
+	if at := s.alive.Load(); at != nil && at.After(last) {
+		last = *at
+	}
+	if old := s.now().Sub(last); old > healthyFor {
 		http.Error(w, fmt.Sprintf("the last tick was %s ago", old.Round(time.Second)), http.StatusServiceUnavailable)
 		return
 	}

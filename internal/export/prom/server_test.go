@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -267,6 +268,28 @@ func TestHealth(t *testing.T) {
 			}
 		}
 	}
+}
+
+// While the trace waits for an output, it is healthy although no tick comes.
+func TestHealthyWhileWaiting(t *testing.T) {
+	now := time.Now()
+	stale := &metric.Snapshot{Taken: now.Add(-time.Minute)}
+	s := &Server{source: func() *metric.Snapshot { return stale }, now: func() time.Time { return now }}
+	check := func(when string, want int) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		s.healthz(w, nil)
+		if w.Code != want {
+			t.Errorf("%s: %d %s, want %d", when, w.Code, w.Body, want)
+		}
+	}
+	check("no ticks", http.StatusServiceUnavailable)
+	s.Alive()
+	check("waiting", http.StatusOK)
+	now = now.Add(healthyFor)
+	check("waiting until 10 s ago", http.StatusOK)
+	now = now.Add(time.Nanosecond)
+	check("waiting until more than 10 s ago", http.StatusServiceUnavailable)
 }
 
 // A request by a name for this machine's address is rejected.
