@@ -23,7 +23,8 @@
 //
 // A thread that never waits for the GPU has no steps. For each process, the thread that waits for
 // the GPU most is reported, with its loop of the longest total time. The thread's other loops are
-// reported beside it: while a program evaluates its model, the steps are those of the evaluation.
+// reported beside it: while a program evaluates its model, the steps are those of the evaluation. After a
+// minute without steps of the main loop, the loop that the program repeats then is marked as the current one.
 //
 // The package is pure: it reads no clock, does no I/O and starts no goroutine. The same turns give
 // the same loops, however they are cut into batches. Memory is bounded: threads over a limit have

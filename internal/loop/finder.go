@@ -11,8 +11,9 @@ import (
 
 const (
 	maxThreads = 512
-	idleTicks  = 120 // ticks after which a silent thread is dropped
-	leastSteps = 4   // minimum for a reported loop
+	idleTicks  = 120         // ticks after which a silent thread is dropped
+	leastSteps = 4           // minimum for a reported loop
+	leastPhase = time.Minute // minimum time without steps of the main loop: a checkpoint is no phase
 )
 
 // Finder follows threads and finds their loops. It is not safe for concurrent use.
@@ -134,6 +135,9 @@ func (t *thread) toTick() *tick.Loop {
 			l.last = l.toTick(t.tid)
 		}
 		out.Others = append(out.Others, l.last)
+		if l == t.current && l.replaces(most) {
+			out.Now = l.last
+		}
 	}
 	byID(out.Others)
 	return out
@@ -142,6 +146,9 @@ func (t *thread) toTick() *tick.Loop {
 func byID(loops []*tick.Loop) {
 	slices.SortFunc(loops, func(a, b *tick.Loop) int { return cmp.Compare(a.ID, b.ID) })
 }
+
+// replaces reports whether the program repeats the loop instead of the main one.
+func (l *found) replaces(most *found) bool { return l.until-most.until >= int64(leastPhase) }
 
 // changed reports whether the loop differs from its form in the last tick.
 func (l *found) changed() bool {

@@ -201,6 +201,25 @@ func TestOtherLoops(t *testing.T) {
 	}
 }
 
+// A loop that a program has repeated for a minute instead of the main one is the current one.
+func TestCurrentLoop(t *testing.T) {
+	p := newProgram()
+	p.run(strings.Repeat("ABC", 2000))
+	p.tick()
+	p.run(strings.Repeat("DE", 600))
+	if l := p.tick(); l.Waits != 3 || len(l.Others) != 1 || l.Now != nil {
+		t.Fatalf("after 54 s: %+v, want another loop, not yet the current one", l)
+	}
+	p.run(strings.Repeat("DE", 200))
+	if l := p.tick(); l.Waits != 3 || l.Now == nil || l.Now.ID != l.Others[0].ID || len(l.Now.Recent) == 0 {
+		t.Errorf("after 72 s: %+v, want the other loop as the current one", l)
+	}
+	p.run(strings.Repeat("ABC", 100))
+	if l := p.tick(); l.Now != nil {
+		t.Errorf("back in the main loop: %+v, want no other", l.Now)
+	}
+}
+
 // A loop stays the same when its launches increase, or are not seen for a while.
 func TestLoopsWithOtherLaunches(t *testing.T) {
 	p := newProgram()

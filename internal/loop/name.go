@@ -185,28 +185,30 @@ func (n *sums) partOf(step *sums) bool {
 // isStep reports whether these ranges wait for the GPU, as steps do.
 func (n *named) isStep() bool { return float64(n.waits) >= waiting*float64(n.lengths.Count()) }
 
-// follow notes the phase of a program: the time since the last tick with ranges of its main name. Other
-// ranges may be the steps of a phase.
-func (m *marked) follow(most *named) {
+// follow notes the phase of a program: the time since the last tick with ranges of its main name. It
+// returns the name whose ranges are the steps of the phase, if another one's are.
+func (m *marked) follow(most *named) *named {
 	most.steps = true
 	if len(most.recent) == 0 && most.open == 0 {
 		m.phase = cmp.Or(m.phase, m.ticked)
-		if n := m.stepsSince(m.phase); n != nil {
+		n := m.stepsSince(m.phase)
+		if n != nil {
 			n.steps = true
 		}
-		return
+		return n
 	}
 	m.phase, m.ticked = 0, m.newest
 	for _, n := range m.names {
 		n.before, n.counted = n.total, n.lengths.Count()
 	}
+	return nil
 }
 
 // toTick converts the steps to a tick's form. The others are the ranges that are, or have been, the steps
 // of a phase.
 func (m *marked) toTick() *tick.Loop {
 	most := m.main()
-	m.follow(most)
+	now := m.follow(most)
 	out := most.toTick(m.tid)
 	for _, n := range m.names {
 		if n == most || !n.steps {
@@ -216,6 +218,9 @@ func (m *marked) toTick() *tick.Loop {
 			n.last = n.toTick(m.tid)
 		}
 		out.Others = append(out.Others, n.last)
+		if n == now && n.replaces(&most.found) {
+			out.Now = n.last
+		}
 	}
 	byID(out.Others)
 	return out

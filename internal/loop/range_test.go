@@ -224,6 +224,39 @@ func TestOtherRanges(t *testing.T) {
 	}
 }
 
+// Ranges that a program has repeated for a minute instead of the main ones are the current steps. Parts of a
+// step that takes a minute are not.
+func TestCurrentRanges(t *testing.T) {
+	s := newScript(t)
+	parts := func(n int) string { return strings.Repeat("micro( 50 G50 ) ", n) }
+	steps := func(n int) string { return strings.Repeat("train( "+parts(8)+") ", n) }
+	s.run(steps(2))
+	if l := s.tick(); l.Range != "micro" {
+		t.Fatalf("the first steps: %+v, want micro", l)
+	}
+	s.run(steps(300))
+	s.tick()
+	s.run("train( " + parts(700))
+	if l := s.tick(); l.Range != "train" || len(l.Others) != 1 || l.Now != nil {
+		t.Errorf("in a long step: %+v, want its parts among the others only", l)
+	}
+	s.run(")")
+	s.tick()
+	for _, tt := range []struct {
+		ranges int
+		want   bool
+	}{{550, false}, {100, true}} {
+		s.run(strings.Repeat("eval( 50 G50 ) ", tt.ranges))
+		l := s.tick()
+		if l.Range != "train" || (l.Now != nil) != tt.want {
+			t.Fatalf("after %d more: %+v", tt.ranges, l)
+		}
+		if tt.want && (l.Now.Range != "eval" || l.Now.Steps != 650) {
+			t.Errorf("the current steps are %+v, want 650 of eval", l.Now)
+		}
+	}
+}
+
 // Memory is bounded for any calls, and steps are still found in a program whose other names are all
 // different.
 func TestRangesAreBounded(t *testing.T) {

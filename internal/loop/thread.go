@@ -45,6 +45,7 @@ type found struct {
 	first, closer uint32 // tokens that begin and end a step; first is 0 if it also begins other turns
 	place         uint32 // of the closing turn
 	op            events.Op
+	until         int64 // Unix ns: end of the last step
 	total         time.Duration
 	gpu           time.Duration
 	lengths       stats.Sketch
@@ -108,6 +109,7 @@ func (t *thread) close() {
 // add counts a step.
 func (l *found) add(x *turn) {
 	length := x.to - x.from
+	l.until = x.to
 	l.lengths.Add(length, 1)
 	l.total += time.Duration(length)
 	l.gpu += x.times.GPUWait

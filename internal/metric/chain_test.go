@@ -60,8 +60,8 @@ func TestEpisodes(t *testing.T) {
 	near(t, "hidden", value(s, Anomalies, "disk-wait", "LOW"), 1)
 }
 
-// Each step counts once: those of the main loop since the last tick, and all steps of a new main loop,
-// also if the main loop changes back.
+// Each step counts once: those of the main and the current loop since the last tick, and all steps of a new
+// one, also if the main loop changes back.
 func TestSteps(t *testing.T) {
 	w := newWorld(t)
 	w.call(1, launch, events.Call{Duration: 10})
@@ -92,6 +92,12 @@ func TestSteps(t *testing.T) {
 	loop.Waits = 4
 	s := run(1)
 	near(t, "steps of a range with another number of waits", value(s, StepDuration, "train", "1"), 22)
+	loop.Now = &tick.Loop{ID: 7, TID: 1, Op: synch, Steps: 5, Lengths: &stats.Sketch{}}
+	loop.Now.Lengths.Add(15e6, 5)
+	for range 2 { // the second has no new steps
+		s = run(0)
+		near(t, "steps with those of the current loop", value(s, StepDuration, "train", "1"), 27)
+	}
 	near(t, "lost", value(s, StepLost, "train", "1"), 1)
 	near(t, "in calls", value(s, ThreadTime, "train", "1", "calls", "on_cpu"), 2)
 	near(t, "open", value(s, OpenCallAge, "train", "1"), 3)

@@ -146,8 +146,9 @@ func (m *Meter) breakdowns(t *tick.Tick) {
 	for i := range t.Breakdowns {
 		b := &t.Breakdowns[i]
 		m.procs.raise(b.PID, account(b))
-		if p := m.procs.byPID[b.PID]; p != nil {
+		if p := m.procs.byPID[b.PID]; p != nil && b.Loop != nil {
 			p.stepsOf(b.Loop)
+			p.stepsOf(b.Loop.Now)
 		}
 	}
 	for i := range t.Threads {
@@ -205,12 +206,12 @@ type loopSteps struct {
 	lengths *stats.Sketch
 }
 
-// mostLoops bounds the loops of a process whose steps are counted; the one that was the main loop
+// mostLoops bounds the loops of a process whose steps are counted; the one that was the main or current loop
 // longest ago makes room.
 const mostLoops = 64
 
-// stepsOf adds a loop's steps that are not counted yet; of a new loop all. A process's main loop may
-// change, and change back: each step counts once.
+// stepsOf adds a loop's steps that are not counted yet; of a new loop all. A process's main and current loop
+// may change, and change back: each step counts once.
 func (p *process) stepsOf(now *tick.Loop) {
 	if now == nil || now.Lengths == nil {
 		return

@@ -117,7 +117,7 @@ var Rows = [ids]Row{
 	ThreadTime: {"ingero.thread.time", Counter, "s", "The time of ingero.ledger.time without names: in calls that wait for the GPU, in other calls, between calls. Exact even when records are dropped.",
 		[]string{"process", "pid", "place", "part"}, 12 * (mostProcesses + 1),
 		`sum by (pid) (rate(ingero_thread_time_seconds_total{place="gpu_waits"}[5m])) / sum by (pid) (rate(ingero_thread_time_seconds_total[5m]))`},
-	StepDuration: {"ingero.step.duration", Histogram, "s", "Duration of a program's steps. A step is what the program repeats, such as a training iteration.", byProcess, mostProcesses,
+	StepDuration: {"ingero.step.duration", Histogram, "s", "Duration of a program's steps. A step is what the program repeats, such as a training iteration. If it repeats something else for a minute or more, such as an evaluation, these steps count too.", byProcess, mostProcesses,
 		`histogram_quantile(0.5, sum by (pid) (rate(ingero_step_duration_seconds[5m])))`},
 	StepLost: {"ingero.step.lost", Counter, "s", "Estimate of the time lost because threads had no CPU, or were stopped, after the GPU had finished.", byProcess, mostProcesses + 1,
 		`rate(ingero_step_lost_seconds_total[5m])`},

@@ -31,6 +31,8 @@ type Loop struct {
 	// Others are the other loops of the thread, by ID: a program may repeat something else for a time,
 	// and this loop has the longest total. They have no others.
 	Others []*Loop `json:",omitempty"`
+	// Now is the one of the others that the program has repeated instead for a minute or more; nil: none.
+	Now *Loop `json:"-"`
 }
 
 // StepTimes divides a step's time. The parts add up to its length. To add a part, add a field, its
@@ -116,7 +118,7 @@ func (l *Loop) Plus(o *Loop) *Loop {
 	}
 	slices.SortStableFunc(all, func(a, b *Loop) int { return cmp.Compare(b.Total, a.Total) })
 	sum := *all[0]
-	sum.Others = nil
+	sum.Others, sum.Now = nil, nil
 	for _, x := range all[1:min(len(all), 1+mostOthers)] {
 		other := *x
 		other.Others = nil
@@ -164,7 +166,7 @@ func (l *Loop) since(was *Loop, elapsed uint64) *Loop {
 		return nil
 	}
 	left := *most
-	left.Slowest, left.Recent, left.Others = nil, nil, nil
+	left.Slowest, left.Recent, left.Others, left.Now = nil, nil, nil, nil
 	left.Steps, left.Total = most.Steps-before.Steps, longest
 	if before.Lengths != nil {
 		left.Lengths = most.Lengths.Clone()
