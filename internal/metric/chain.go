@@ -12,10 +12,10 @@ import (
 // chains sums up the causes of lost time.
 type chains struct {
 	counts     map[graded]*counted
-	lost       map[causeKey]*counted
+	lost       slots[causeKey, counted]
 	episodes   map[string]*episode // open ones, by ID
 	revised    uint64
-	stragglers map[string]time.Duration // by rank
+	stragglers slots[string, time.Duration] // by rank
 }
 
 type graded struct {
@@ -41,13 +41,13 @@ type episode struct {
 const mostEpisodes = 1024
 
 func (c *chains) init() {
-	c.counts, c.lost = map[graded]*counted{}, map[causeKey]*counted{}
+	c.counts, c.lost = map[graded]*counted{}, newSlots[causeKey, counted](mostCauses+1, causeKey{rule: Other, culprit: Other})
 	for _, rule := range causal.RuleNames() { // rate functions need an initial value
 		for s := tick.Low; s <= tick.High; s++ {
 			c.counts[graded{rule, s}] = &counted{}
 		}
 	}
-	c.episodes, c.stragglers = map[string]*episode{}, map[string]time.Duration{}
+	c.episodes, c.stragglers = map[string]*episode{}, newSlots[string, time.Duration](mostRanks+1, Other)
 }
 
 // anomalies handles a tick's episode events, and makes the causes' points.
@@ -77,7 +77,7 @@ func (m *Meter) anomalies(t *tick.Tick) {
 		m.set(AnomaliesActive, float64(n), k.rule, k.severity.String())
 	}
 	m.set(AnomaliesRevised, float64(c.revised))
-	for k, x := range c.lost {
+	for k, x := range c.lost.states {
 		p := m.procs.byPID[k.pid]
 		if p == nil {
 			p = &m.procs.others
@@ -140,15 +140,9 @@ func (m *Meter) lose(chain *tick.Chain, lost time.Duration) {
 	if m.procs.byPID[k.pid] == nil {
 		k.pid = 0
 	}
-	x := c.lost[k]
-	if x == nil && len(c.lost) >= mostCauses {
+	x, own := c.lost.use(k, m.time)
+	if !own {
 		m.over[AnomalyLost]++
-		k = causeKey{rule: Other, culprit: Other}
-		x = c.lost[k]
-	}
-	if x == nil {
-		x = &counted{}
-		c.lost[k] = x
 	}
 	x.n += uint64(lost)
 	x.exemplars = exemplar(x.exemplars, exemplarAt(chain, lost))
@@ -166,7 +160,7 @@ func (m *Meter) unlink(chain string) {
 	for _, x := range m.chains.counts {
 		x.exemplars = without(x.exemplars, chain)
 	}
-	for _, x := range m.chains.lost {
+	for _, x := range m.chains.lost.states {
 		x.exemplars = without(x.exemplars, chain)
 	}
 	for _, x := range m.ops.byOp {
@@ -176,9 +170,9 @@ func (m *Meter) unlink(chain string) {
 
 // retire forgets a process's losses.
 func (c *chains) retire(pid uint32) {
-	for k := range c.lost {
+	for k := range c.lost.states {
 		if k.pid == pid {
-			delete(c.lost, k)
+			c.lost.drop(k)
 		}
 	}
 }
@@ -203,17 +197,16 @@ func (m *Meter) ranks(t *tick.Tick) {
 		longest = max(longest, t.Time.Sub(time.Unix(0, t.RollCalls[i].Since)))
 	}
 	m.set(RollCallAge, longest.Seconds())
-	late := m.chains.stragglers
+	late := &m.chains.stragglers
 	for i := range t.Lates {
 		x := &t.Lates[i]
-		rank := jobRank(t, x.Rank)
-		if _, known := late[rank]; !known && len(late) >= mostRanks {
+		sum, own := late.use(jobRank(t, x.Rank), m.time)
+		if !own {
 			m.over[RankLate]++
-			rank = Other
 		}
-		late[rank] += time.Duration(max(x.To-x.From, 0))
+		*sum += time.Duration(max(x.To-x.From, 0))
 	}
-	for rank, d := range late {
+	for rank, d := range late.states {
 		m.set(RankLate, d.Seconds(), rank)
 	}
 }

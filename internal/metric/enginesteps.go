@@ -6,9 +6,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// engines sums up the steps of inference servers' engines, by what the server is.
-type engines map[modelKey]*engineSteps
-
+// engineSteps sums up the steps of the engines of inference servers with one engine and model.
 type engineSteps struct {
 	took   [len(tick.EngineStepNames)]timing
 	served uint64
@@ -28,8 +26,8 @@ func (m *Meter) engineSteps(t *tick.Tick) {
 			s.states[j] += d
 		}
 	}
-	for _, k := range sortedKeys(m.engines) {
-		s := m.engines[k]
+	for _, k := range sortedKeys(m.engines.states) {
+		s := m.engines.states[k]
 		for i, kind := range tick.EngineStepNames {
 			if dist := s.took[i].distribution(); dist != nil {
 				m.point(EngineStep, Point{Labels: []string{kind, k.engine, k.model}, Dist: dist})
@@ -48,17 +46,10 @@ func (m *Meter) engineSteps(t *tick.Tick) {
 
 // engine returns the sums of an engine. Beyond the limit, engines are counted as other.
 func (m *Meter) engine(t *tick.Tick, pid uint32) *engineSteps {
-	if m.engines == nil {
-		m.engines = engines{}
-	}
 	e := m.served.engine(t, pid)
-	k := modelKey{text(e.Name), text(e.Model)}
-	if m.engines[k] == nil && len(m.engines) >= mostModels-1 {
+	s, own := m.engines.use(modelKey{text(e.Name), text(e.Model)}, m.time)
+	if !own {
 		m.over[EngineStep]++
-		k = modelKey{Other, Other}
 	}
-	if m.engines[k] == nil {
-		m.engines[k] = &engineSteps{}
-	}
-	return m.engines[k]
+	return s
 }

@@ -20,7 +20,7 @@ const (
 // inference sums up the reads of inference servers by engine and model, which are the labels.
 type inference struct {
 	last   map[serverKey]*serverState // of each server
-	growth map[modelKey]*growth
+	growth slots[modelKey, growth]
 }
 
 type serverKey struct {
@@ -36,11 +36,13 @@ type serverState struct {
 
 type modelKey struct{ engine, model string }
 
+var otherModel = modelKey{Other, Other}
+
 // growth is the growth of counters since the session began.
 type growth struct{ preemptions, prompt, generated *float64 }
 
 func (c *inference) init() {
-	c.last, c.growth = map[serverKey]*serverState{}, map[modelKey]*growth{}
+	c.last, c.growth = map[serverKey]*serverState{}, newSlots[modelKey, growth](mostModels, otherModel)
 }
 
 // servers makes the points of inference servers. Servers with one engine and model have one series:
@@ -74,8 +76,8 @@ func (m *Meter) servers(t *tick.Tick) {
 		m.known(InferenceKVCache, s.KVCache, k.engine, k.model)
 		m.set(InferenceUnreadable, unreadable[k], k.engine, k.model)
 	}
-	for _, k := range sortedKeys(c.growth) {
-		g := c.growth[k]
+	for _, k := range sortedKeys(c.growth.states) {
+		g := c.growth.states[k]
 		m.known(InferencePreemptions, g.preemptions, k.engine, k.model)
 		m.known(InferenceTokens, g.prompt, "prompt", k.engine, k.model)
 		m.known(InferenceTokens, g.generated, "generated", k.engine, k.model)
@@ -122,26 +124,19 @@ func (c *inference) add(x *tick.Inference, m *Meter) {
 	} else if len(c.last) < mostModels {
 		c.last[k] = &serverState{Inference: *x}
 	}
-	by := modelKey{text(x.Engine), text(x.Model)}
-	if c.growth[by] == nil {
-		if len(c.growth) >= mostModels-1 {
-			m.over[InferenceTokens]++
-			by = modelKey{Other, Other}
-		}
-		if c.growth[by] == nil {
-			c.growth[by] = &growth{}
-		}
+	g, own := c.growth.use(modelKey{text(x.Engine), text(x.Model)}, m.time)
+	if !own {
+		m.over[InferenceTokens]++
 	}
-	g := c.growth[by]
 	g.preemptions, g.prompt, g.generated = added(g.preemptions, x.Preemptions), added(g.prompt, x.PromptTokens), added(g.generated, x.GeneratedTokens)
 }
 
 // key returns the labels of a server.
 func (c *inference) key(x *tick.Inference) modelKey {
-	if k := (modelKey{text(x.Engine), text(x.Model)}); c.growth[k] != nil {
+	if k := (modelKey{text(x.Engine), text(x.Model)}); c.growth.states[k] != nil {
 		return k
 	}
-	return modelKey{Other, Other}
+	return otherModel
 }
 
 // added returns the sum of two values; nil is unknown, and adds nothing.

@@ -9,9 +9,6 @@ import (
 	"ingero/pkg/events"
 )
 
-// stale is how long a culprit's series must have been unchanged before it may be evicted.
-const stale = 30 * time.Minute
-
 // times updates the series of the ledger, and of each process's accounts.
 func (m *Meter) times(t *tick.Tick) {
 	l := &m.ledger

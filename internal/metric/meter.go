@@ -37,7 +37,7 @@ type Meter struct {
 	machine   machine
 	inference inference
 	served    requests
-	engines   engines
+	engines   slots[modelKey, engineSteps]
 }
 
 // New returns an empty meter.
@@ -49,6 +49,8 @@ func New(o Options) *Meter {
 	m.chains.init()
 	m.machine.init()
 	m.inference.init()
+	m.served.servers = newSlots[serviceKey, service](mostServers, serviceKey{Other, Other, Other})
+	m.engines = newSlots[modelKey, engineSteps](mostModels, otherModel)
 	return m
 }
 

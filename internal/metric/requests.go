@@ -17,7 +17,7 @@ const lookAgain = 30
 
 // requests sums up the requests to servers, also to those that have ended.
 type requests struct {
-	servers map[serviceKey]*service
+	servers slots[serviceKey, service]
 	engines map[uint32]tick.Engine // what each process is, as of the last look
 	looked  uint64                 // sequence number of the tick of the last look
 }
@@ -58,10 +58,10 @@ func (m *Meter) requests(t *tick.Tick) {
 			m.service(t, x).add(x)
 		}
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(c.servers), func(a, b serviceKey) int {
+	for _, k := range slices.SortedFunc(maps.Keys(c.servers.states), func(a, b serviceKey) int {
 		return cmp.Or(cmp.Compare(a.engine, b.engine), cmp.Compare(a.model, b.model), cmp.Compare(a.port, b.port))
 	}) {
-		s := c.servers[k]
+		s := c.servers.states[k]
 		for _, status := range slices.Sorted(maps.Keys(s.statuses)) {
 			m.set(Requests, float64(s.statuses[status]), status, k.engine, k.model, k.port)
 		}
@@ -86,21 +86,12 @@ func (m *Meter) requests(t *tick.Tick) {
 // service returns the sums of a request's server. Beyond the limit, servers are counted as other.
 func (m *Meter) service(t *tick.Tick, x *tick.Request) *service {
 	c := &m.served
-	if c.servers == nil {
-		c.servers = map[serviceKey]*service{}
-	}
 	e := c.engine(t, x.PID)
-	k := serviceKey{text(e.Name), text(e.Model), strconv.Itoa(int(x.Port))}
-	if c.servers[k] == nil {
-		if len(c.servers) >= mostServers-1 {
-			m.over[Requests]++
-			k = serviceKey{Other, Other, Other}
-		}
-		if c.servers[k] == nil {
-			c.servers[k] = &service{statuses: map[string]uint64{}}
-		}
+	s, own := c.servers.use(serviceKey{text(e.Name), text(e.Model), strconv.Itoa(int(x.Port))}, m.time)
+	if !own {
+		m.over[Requests]++
 	}
-	return c.servers[k]
+	return s
 }
 
 // engine returns what a process is of an inference server, as of the last look.
@@ -119,6 +110,9 @@ func (s *service) add(x *tick.Request) {
 		status = strconv.Itoa(int(class)) + "xx"
 	case answered:
 		status = Other
+	}
+	if s.statuses == nil {
+		s.statuses = map[string]uint64{}
 	}
 	s.statuses[status]++
 	if !answered || x.Status >= 400 {

@@ -11,7 +11,7 @@ type Kind uint8
 // The kinds.
 const (
 	Gauge     Kind = iota + 1 // current value
-	Counter                   // since the session's start; never falls
+	Counter                   // since the session's start; never falls while its series lasts
 	Histogram                 // a distribution, since the session's start
 )
 
