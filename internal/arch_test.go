@@ -71,7 +71,7 @@ var allowed = map[string]string{
 	"internal/store/maintain":  "golang.org/x/sys internal/store internal/store/log internal/store/retention internal/store/segment internal/wire",
 
 	// What reads what was recorded, and says it.
-	"internal/export/otlp":       "go.opentelemetry.io/proto/slim/otlp google.golang.org/protobuf internal/backoff internal/explain internal/metric internal/symbols internal/tick pkg/events",
+	"internal/export/otlp":       "go.opentelemetry.io/proto/slim/otlp golang.org/x/sys google.golang.org/protobuf internal/backoff internal/explain internal/metric internal/symbols internal/tick pkg/events",
 	"internal/export/notify":     "internal/backoff internal/tick",
 	"internal/export/clickhouse": "github.com/klauspost/compress internal/backoff internal/export internal/query internal/stats internal/tick pkg/events",
 	"internal/query":             "modernc.org/sqlite internal/clock internal/stats internal/store internal/store/log internal/store/maintain internal/store/segment internal/symbols internal/tick internal/track internal/wire pkg/events",

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
@@ -29,6 +30,7 @@ type client struct {
 	agent  string // User-Agent
 	http   *http.Client
 	now    func() time.Time
+	failed bool // the last request had no answer
 
 	wire, packed bytes.Buffer // of the current request
 	gzip         *gzip.Writer
@@ -47,14 +49,26 @@ type answer struct {
 
 func newClient(t Target, s Signal, version string, now func() time.Time) *client {
 	p := new(http.Protocols)
-	p.SetHTTP1(t.Protocol != GRPC)
-	p.SetHTTP2(true)
+	p.SetHTTP1(t.Protocol != GRPC) // a request that fails closes its connection; HTTP/2 would keep it
+	p.SetHTTP2(t.Protocol == GRPC)
 	p.SetUnencryptedHTTP2(t.Protocol == GRPC)
 	return &client{Target: t, signal: s, agent: "ingero/" + version + " OTLP", now: now, http: &http.Client{
 		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, Protocols: p, TLSClientConfig: t.TLS.Clone(), DisableCompression: true,
-			DialContext: (&net.Dialer{Timeout: t.Timeout}).DialContext, TLSHandshakeTimeout: t.Timeout, ResponseHeaderTimeout: t.Timeout,
+			DialContext: dialer(t.Timeout).DialContext, TLSHandshakeTimeout: t.Timeout, ResponseHeaderTimeout: t.Timeout,
 			MaxConnsPerHost: 1, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: maxAnswer},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // headers may be secret
+	}}
+}
+
+// dialer returns a dialer for connections that end when the peer has not acknowledged data for the timeout.
+// By default, TCP retransmits for a quarter of an hour, and HTTP/2 uses the dead connection meanwhile.
+// HTTP/2's own check, a ping, is no choice: gRPC servers end connections with many pings.
+func dialer(timeout time.Duration) *net.Dialer {
+	return &net.Dialer{Timeout: timeout, Control: func(_, _ string, c syscall.RawConn) (err error) {
+		closed := c.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(timeout.Milliseconds()))
+		})
+		return errors.Join(closed, err)
 	}}
 }
 
@@ -117,8 +131,11 @@ func (c *client) send(ctx context.Context, body []byte) answer {
 	if c.Gzip && c.Protocol != GRPC {
 		r.Header.Set("Content-Encoding", "gzip")
 	}
+	if c.failed { // the connection may be dead beyond a proxy that acknowledges data
+		c.http.CloseIdleConnections()
+	}
 	res, err := c.http.Do(r)
-	if err != nil {
+	if c.failed = err != nil; err != nil {
 		why := reason(err)
 		return answer{retry: why != lostTLS && why != lostCertificate, why: why, err: plain(err)}
 	}

@@ -8,15 +8,19 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
 	collectortrace "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
@@ -172,6 +176,59 @@ func TestRequests(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A connection whose peer acknowledges nothing ends after the time of a request.
+func TestDeadConnectionEnds(t *testing.T) {
+	r := newReceiver(t, nil)
+	c := newClient(target(t, r.URL, GRPC, Traces), Traces, "1", time.Now)
+	defer c.close()
+	var got int
+	var err error
+	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+		raw, cerr := i.Conn.(syscall.Conn).SyscallConn()
+		if err = cerr; err == nil {
+			cerr = raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT) })
+		}
+		err = errors.Join(cerr, err)
+	}})
+	if a := c.send(ctx, frame(nil, false)); a.err != nil || err != nil {
+		t.Fatal(a.err, err)
+	}
+	if want := int(c.Timeout.Milliseconds()); got != want {
+		t.Errorf("the timeout is %d ms, want %d", got, want)
+	}
+}
+
+// After a request without an answer, the next one has its own connection.
+func TestConnectionWithoutAnswerIsClosed(t *testing.T) {
+	for _, protocol := range []Protocol{HTTPProtobuf, GRPC} {
+		ctx, cancel := context.WithCancel(context.Background())
+		var from []string
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+			if from = append(from, q.RemoteAddr); len(from) == 1 {
+				cancel()
+				<-q.Context().Done()
+			}
+		}))
+		s.EnableHTTP2 = true
+		s.StartTLS()
+		to := target(t, s.URL, protocol, Traces)
+		to.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
+		to.TLS.RootCAs.AddCert(s.Certificate())
+		c := newClient(to, Traces, "1", time.Now)
+		if a := c.send(ctx, nil); !a.retry {
+			t.Fatalf("%s: got %+v, want an answer that allows a retry", protocol, a)
+		}
+		testkit.Eventually(t, "another connection", func() bool { // HTTP/2 ends a request in the background
+			failed := c.failed
+			c.send(context.Background(), nil)
+			c.failed = failed
+			return from[0] != from[len(from)-1]
+		})
+		c.close()
+		s.Close()
 	}
 }
 
