@@ -56,6 +56,7 @@ const (
 func (w *Window) quotaUsers(x *Finding, cpus float64) (out []user) {
 	var all uint64
 	var each []user
+	alone := w.aloneThrottled(x)
 	for i := range w.host {
 		h := &w.host[i]
 		if h.Kind != tick.HostThreads || !about(h, x) {
@@ -65,13 +66,14 @@ func (w *Window) quotaUsers(x *Finding, cpus float64) (out []user) {
 		n, err := strconv.Atoi(count)
 		who := events.Thread{PID: h.PID, TID: h.PID, Name: events.NameOf(name)}
 		relation := w.e.relations.relation(x.PID, &who)
-		if relation == tick.RelationStranger && !w.aloneThrottled(x) || err != nil {
+		stranger := relation == tick.RelationStranger
+		if err != nil || stranger && !alone {
 			continue
 		}
-		if relation == tick.RelationStranger { // in its cgroup, with an unknown parent
-			relation = tick.RelationWorker
-		}
 		all += h.NS
+		if stranger { // otherUser may name it
+			continue
+		}
 		each = addUser(each, user{who, relation, n, h.NS}, sameProcess, func(a, b int) int { return max(a, b) })
 	}
 	for _, u := range each {
@@ -99,15 +101,22 @@ func addUser(out []user, u user, alike func(a, b *user) bool, count func(a, b in
 func sameProcess(a, b *user) bool  { return a.PID == b.PID }
 func sameRelation(a, b *user) bool { return a.relation == b.relation }
 
-// aloneThrottled reports whether no other process hit a quota about the time of a finding.
+// aloneThrottled reports whether no process hit another quota than a finding's process did, about the time of
+// the finding.
 func (w *Window) aloneThrottled(x *Finding) bool {
+	own := map[string]bool{}
+	for i := range w.host {
+		if h := &w.host[i]; h.Kind == tick.HostLimit && h.PID == x.PID && about(h, x) {
+			own[h.Object] = true
+		}
+	}
 	return !slices.ContainsFunc(w.host, func(h HostSample) bool {
-		return h.Kind == tick.HostLimit && h.PID != x.PID && h.NS > 0 && about(&h, x)
+		return h.Kind == tick.HostLimit && !own[h.Object] && h.NS > 0 && about(&h, x)
 	})
 }
 
 // throttledBy completes a finding with the cgroup that has the quota and the threads that used it
-// up.
+// up: the job's own, or the program beside it that used more than they did.
 func throttledBy(w *Window, x *Finding) bool {
 	quota := &x.Culprits[0]
 	l, ok := w.limit(x, tick.LimitCPU)
@@ -116,16 +125,21 @@ func throttledBy(w *Window, x *Finding) bool {
 		quota.What = "CPU quota of " + l.Group + ": " + l.Value()
 	}
 	users := w.quotaUsers(x, l.CPUs())
+	var own uint64
+	for _, u := range users {
+		own += u.ns
+	}
+	if other, ok := w.otherUser(x); ok && other.ns > own {
+		users = nil
+		x.Culprits = append(x.Culprits, tick.Culprit{
+			Thread: other.Thread, Root: tick.Root{Whose: tick.RelationStranger, Did: tick.ActivityCompute},
+			What: "used " + span(int64(other.ns)) + " of CPU time in the same cgroup", Lost: time.Duration(x.Lost),
+		})
+	}
 	for _, u := range users {
 		x.Culprits = append(x.Culprits, tick.Culprit{
 			Thread: u.Thread, Root: tick.Root{Whose: u.relation, Did: tick.ActivityCrowd},
 			What: fmt.Sprintf("%d threads, %s of CPU time", u.count, span(int64(u.ns))), Lost: time.Duration(x.Lost),
-		})
-	}
-	if u, ok := w.otherUser(x); ok && len(users) == 0 {
-		x.Culprits = append(x.Culprits, tick.Culprit{
-			Thread: u.Thread, Root: tick.Root{Whose: tick.RelationStranger, Did: tick.ActivityCompute},
-			What: "used " + span(int64(u.ns)) + " of CPU time in the same cgroup", Lost: time.Duration(x.Lost),
 		})
 	}
 	return true

@@ -1,27 +1,36 @@
 package causal
 
 import (
+	"fmt"
 	"testing"
 
 	"ingero/internal/tick"
 )
 
+func usedCPU(pid uint32, threads string, ns int64) HostSample {
+	return HostSample{start, start + s1, tick.HostSum{HostKey: tick.HostKey{Kind: tick.HostThreads, PID: pid, Object: threads}, NS: uint64(ns)}}
+}
+
+// hitQuota returns the throttling of a process by the quota of a group.
+func hitQuota(pid uint32, group string) HostSample {
+	l := tick.Limit{Group: group, File: "/sys/fs/cgroup" + group + "/cpu.max", Raw: "800000 100000"}
+	return HostSample{start, start + s1, tick.HostSum{HostKey: tick.HostKey{Kind: tick.HostLimit, PID: pid, Object: l.String()}, Count: 9, NS: 1}}
+}
+
 // Another process of the cgroup is named if it used much of the cgroup's CPU time.
 func TestOtherUserOfQuota(t *testing.T) {
-	used := func(pid uint32, object string, ns int64) HostSample {
-		return HostSample{start, start + s1, tick.HostSum{HostKey: tick.HostKey{Kind: tick.HostThreads, PID: pid, Object: object}, NS: uint64(ns)}}
-	}
 	for _, tt := range []struct {
 		name string
 		host []HostSample
 		want uint32 // process
 	}{
-		{"a sidecar", []HostSample{used(7, "1 train", 700*ms), used(9, "2 envoy", 400*ms), used(9, "1 main", 300*ms)}, 9},
-		{"the larger one", []HostSample{used(7, "1 train", 100*ms), used(9, "2 envoy", 400*ms), used(10, "1 logger", 500*ms)}, 10},
-		{"a small one", []HostSample{used(7, "1 train", 900*ms), used(9, "1 envoy", 100*ms)}, 0},
-		{"a worker of the job", []HostSample{used(7, "1 train", 300*ms), used(8, "1 worker", 700*ms)}, 0},
-		{"another process hit its own quota", []HostSample{used(7, "1 train", 300*ms), used(9, "1 envoy", 700*ms),
-			{start, start + s1, tick.HostSum{HostKey: tick.HostKey{Kind: tick.HostLimit, PID: 9}, NS: 1}}}, 0},
+		{"a sidecar", []HostSample{usedCPU(7, "1 train", 700*ms), usedCPU(9, "2 envoy", 400*ms), usedCPU(9, "1 main", 300*ms)}, 9},
+		{"the larger one", []HostSample{usedCPU(7, "1 train", 100*ms), usedCPU(9, "2 envoy", 400*ms), usedCPU(10, "1 logger", 500*ms)}, 10},
+		{"a small one", []HostSample{usedCPU(7, "1 train", 900*ms), usedCPU(9, "1 envoy", 100*ms)}, 0},
+		{"a worker of the job", []HostSample{usedCPU(7, "1 train", 300*ms), usedCPU(8, "1 worker", 700*ms)}, 0},
+		{"another process hit its own quota", []HostSample{usedCPU(7, "1 train", 300*ms), usedCPU(9, "1 envoy", 700*ms),
+			hitQuota(9, "/envoy")}, 0},
+		{"a worker hit the same quota", []HostSample{hitQuota(7, "/job"), hitQuota(8, "/job"), usedCPU(7, "1 train", 200*ms), usedCPU(8, "1 worker", 100*ms), usedCPU(9, "1 envoy", 700*ms)}, 9},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := New(1)
@@ -31,5 +40,34 @@ func TestOtherUserOfQuota(t *testing.T) {
 				t.Errorf("process %d, %v, want %d", u.PID, ok, tt.want)
 			}
 		})
+	}
+}
+
+// The threads of another program are no workers of the job. Whichever of the two used more is named.
+func TestQuotaUsedByAnotherProgram(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		parent      uint32 // of the other process; 0: unknown
+		job, beside int64  // CPU time
+		want        string
+	}{
+		{"the other used more", 5, 200 * ms, 700 * ms, "[9 process]"},
+		{"the job used more", 5, 700 * ms, 200 * ms, "[7 thread]"},
+		{"a process with an unknown parent", 0, 200 * ms, 700 * ms, "[9 process]"},
+		{"a small process with an unknown parent", 0, 700 * ms, 200 * ms, "[7 thread]"},
+	} {
+		e := New(1)
+		e.relations.parents = map[uint32]uint32{7: 5, 9: tt.parent}
+		w := &Window{e: e, host: []HostSample{hitQuota(7, "/pod"), usedCPU(7, "16 train", tt.job), usedCPU(9, "64 kernel", tt.beside)}}
+		x := Finding{PID: 7, From: start, To: start + s1, Culprits: make([]tick.Culprit, 1)}
+		throttledBy(w, &x)
+		var got []any
+		for i := range x.Culprits[1:] {
+			c := &x.Culprits[1+i]
+			got = append(got, c.Thread.PID, c.Root.Whose)
+		}
+		if fmt.Sprint(got) != tt.want {
+			t.Errorf("%s: %v used the quota, want %s", tt.name, got, tt.want)
+		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"ingero/pkg/events"
 )
 
-// untracedProcesses tracks the untraced processes that had a part in a wait of a traced thread, used a disk, sent
-// a signal, or held a lock. Facts about each are read once while it lives, and again after an exec that soon
-// follows its fork. Its methods are for the polling goroutine.
+// untracedProcesses tracks the untraced processes that had a part in a wait of a traced thread, used a disk or a
+// job's CPU quota, sent a signal, or held a lock. Facts about each are read once while it lives, and again after
+// an exec that soon follows its fork. Its methods are for the polling goroutine.
 type untracedProcesses struct {
 	fs    proc.FS
 	known map[uint32]*untracedProcess
@@ -84,8 +84,9 @@ func (o *untracedProcesses) note(waits []events.Wait, traced func(pid uint32) bo
 	}
 }
 
-// did adds host activity: locks that untraced processes held, signals that they sent to traced ones, and disk
-// requests that took notable time. Many processes may use a disk, so holders of locks come first.
+// did adds host activity: locks that untraced processes held, signals that they sent to traced ones, disk
+// requests that took notable time, and CPU time of a job's quota. Many processes may use a disk, so holders of
+// locks come first.
 func (o *untracedProcesses) did(sums []tick.HostSum, at int64, traced func(pid uint32) bool) {
 	left := lookups
 	for _, locks := range []bool{true, false} {
@@ -114,7 +115,7 @@ func actor(s *tick.HostSum) events.Thread {
 		return events.Thread{PID: s.Sender, Name: events.NameOf(s.Comm)}
 	case tick.HostLockRefused: // Comm is the name of the process that was refused
 		return events.Thread{PID: s.Sender}
-	case tick.HostDiskRead, tick.HostDiskWrite, tick.HostDiskFlush:
+	case tick.HostDiskRead, tick.HostDiskWrite, tick.HostDiskFlush, tick.HostThreads:
 		if s.NS >= uint64(notable) {
 			return events.Thread{PID: s.PID, Name: events.NameOf(s.Comm)}
 		}
