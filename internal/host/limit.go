@@ -18,7 +18,7 @@ import (
 const (
 	maxDepth   = 16  // ancestors of a group to read
 	maxThreads = 512 // threads whose CPU time is read in a round
-	maxMembers = 64  // processes of a group whose threads are read
+	maxMembers = 64  // groups below one with a quota, and processes in them, to read for a traced process
 	// threadRounds is the number of rounds, after one in which a quota was reached, with threads read.
 	threadRounds = 30
 )
@@ -51,28 +51,35 @@ func hasLimits(controller string) bool {
 
 // reachedBy records which limits held processes back, and which threads used the quotas.
 func (p *Poller) reachedBy(pids []uint32) {
-	left, read := maxThreads, map[uint32]bool{}
+	left, read, groups := maxThreads, map[uint32]bool{}, map[string]bool{}
 	known := map[dir][]limitReading{}
 	var throttled []uint32 // in the last threadRounds
 	for _, pid := range pids {
-		if p.reached(pid, p.member(pid), known) {
-			p.throttledAt[pid] = p.round
+		if own, quota := p.reached(pid, p.member(pid), known); quota != "" {
+			p.throttledAt[pid] = throttling{p.round, own, quota}
 		}
 		if _, lately := p.throttledAt[pid]; lately {
 			throttled = append(throttled, pid)
 		}
 	}
-	slices.SortStableFunc(throttled, func(a, b uint32) int { return cmp.Compare(p.throttledAt[b], p.throttledAt[a]) })
+	slices.SortStableFunc(throttled, func(a, b uint32) int { return cmp.Compare(p.throttledAt[b].round, p.throttledAt[a].round) })
 	for _, pid := range throttled {
-		for _, of := range p.members(pid, p.member(pid)) {
+		for _, of := range p.members(pid, groups) {
 			if !read[of] && left > 0 {
 				read[of] = true
 				left -= p.threads(of, left)
 			}
 		}
 	}
-	maps.DeleteFunc(p.throttledAt, func(_ uint32, round uint64) bool { return p.round-round >= threadRounds })
+	maps.DeleteFunc(p.throttledAt, func(_ uint32, t throttling) bool { return p.round-t.round >= threadRounds })
 	maps.DeleteFunc(p.unreached, func(_ limitFile, round uint64) bool { return round != p.round })
+}
+
+// throttling is the last round in which a process reached a quota, with the directories of its own group and of the
+// group with the quota.
+type throttling struct {
+	round      uint64
+	own, quota string
 }
 
 // limitReading is a reading of a limit.
@@ -90,9 +97,11 @@ type limitFile struct {
 }
 
 // reached records which limits of a process's groups, and of their ancestors, were reached, and the
-// refaults of those at a memory limit. It reports whether a quota was reached since the last round.
-func (p *Poller) reached(pid uint32, dirs []dir, known map[dir][]limitReading) (throttled bool) {
+// refaults of those at a memory limit. It returns the directories of the process's own group and of the topmost
+// group whose quota was reached since the last round; "": none was.
+func (p *Poller) reached(pid uint32, dirs []dir, known map[dir][]limitReading) (own, quota string) {
 	for _, d := range dirs {
+		leaf := d.at
 		for n := 0; n < maxDepth && d.path != "/" && hasLimits(d.controller); n++ {
 			list, ok := known[d]
 			switch {
@@ -108,7 +117,7 @@ func (p *Poller) reached(pid uint32, dirs []dir, known map[dir][]limitReading) (
 				k := tick.HostKey{Kind: tick.HostLimit, PID: pid, Object: x.String()}
 				before := p.last[k]
 				if x.Kind() == tick.LimitCPU && (before == nil && x.first || before != nil && x.times > before.count) {
-					throttled = true
+					own, quota = leaf, d.at
 				}
 				p.note(k, x.times, 0, x.ns, x.first)
 				if x.refaults > 0 {
@@ -118,7 +127,7 @@ func (p *Poller) reached(pid uint32, dirs []dir, known map[dir][]limitReading) (
 			d.path, d.at = path.Dir(d.path), filepath.Dir(d.at)
 		}
 	}
-	return throttled
+	return own, quota
 }
 
 // limitsOf reads the limits of a group that were ever reached.
@@ -236,22 +245,30 @@ func (p *Poller) ranOut(d dir) bool {
 	return times > 0
 }
 
-// members returns the processes of a process's own group, which share its quota.
-func (p *Poller) members(pid uint32, dirs []dir) (pids []uint32) {
-	for _, d := range dirs {
-		if d.controller != "" && d.controller != "cpu" {
+// members returns a process and those that share its quota: of its own group first, then of the group with the
+// quota and of those below it. It skips the groups in read, and adds the others to it.
+func (p *Poller) members(pid uint32, read map[string]bool) []uint32 {
+	t := p.throttledAt[pid]
+	pids, groups := []uint32{pid}, []string{t.own, t.quota}
+	for i := 0; i < len(groups) && len(pids) < maxMembers; i++ {
+		at := groups[i]
+		if read[at] {
 			continue
 		}
-		for line := range bytes.Lines(p.readPath(filepath.Join(d.at, "cgroup.procs"))) {
+		read[at] = true
+		for line := range bytes.Lines(p.readPath(filepath.Join(at, "cgroup.procs"))) {
 			if n, ok := number(line); ok && n < 1<<32 && len(pids) < maxMembers {
 				pids = append(pids, uint32(n))
 			}
 		}
-		if len(pids) > 0 {
-			return pids
+		below, _ := os.ReadDir(at) // of a group that is gone: none
+		for _, e := range below {
+			if e.IsDir() && len(groups) < maxMembers {
+				groups = append(groups, filepath.Join(at, e.Name()))
+			}
 		}
 	}
-	return []uint32{pid}
+	return pids
 }
 
 // threads records the CPU time of a process's threads, by name, since they use the quota. It

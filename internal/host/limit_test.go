@@ -86,6 +86,17 @@ func TestLimits(t *testing.T) {
 			sum(tick.HostThreads, "192 python3", 7, 0, 0, 192*40_000_000),
 			sum(tick.HostThreads, "1 pt_data_worker", 8, 0, 0, 1_000_000_000),
 		}},
+		{"a simulation in another session", "systemd: CPUQuota on user-1003.slice", v2, "0::" + user + "/session-2.scope\n", func(n int) map[string]string {
+			at := "sys/fs/cgroup" + user
+			return map[string]string{at + "/cpu.stat": fmt.Sprintf("nr_throttled %d\nthrottled_usec %d\n", 4+9*n, 900_000*n), at + "/cpu.max": "800000 100000\n",
+				at + "/session-2.scope/cpu.stat": "nr_throttled 0\nthrottled_usec 0\n", at + "/session-2.scope/cgroup.procs": "7\n8\n", at + "/session-5.scope/app/cgroup.procs": "9\n",
+				"proc/7/task/7/stat": thread("python3", 5+2*n), "proc/8/task/8/stat": thread("pt_data_worker", 3+n), "proc/9/task/9/stat": thread("sim", 100*n)}
+		}, []tick.HostSum{
+			sum(tick.HostLimit, "800000 100000 in "+user+" at /sys/fs/cgroup"+user+"/cpu.max", 7, 9, 0, 900_000_000),
+			sum(tick.HostThreads, "1 sim", 9, 0, 0, 1_000_000_000),
+			sum(tick.HostThreads, "1 python3", 7, 0, 0, 20_000_000),
+			sum(tick.HostThreads, "1 pt_data_worker", 8, 0, 0, 10_000_000),
+		}},
 		{"a cpuset, version 2", "FIELD 10: the same for cpusets; systemd, AllowedCPUs= on system.slice", v2, "0::/system.slice/job.service/worker\n", func(n int) map[string]string {
 			at, of := "sys/fs/cgroup/system.slice", []string{"0-7", "0-7", "2-3"}[n]
 			return map[string]string{

@@ -30,8 +30,8 @@ type Poller struct {
 	allowed map[uint32]*allowance
 	// unreached has the limits that had never been reached in the last round, with its number.
 	unreached map[limitFile]uint64
-	// throttledAt has the round in which each process last reached a quota, of the last threadRounds.
-	throttledAt map[uint32]uint64
+	// throttledAt has the quota that each process last reached, of the last threadRounds.
+	throttledAt map[uint32]throttling
 	lacks       []tick.Report
 	unread      uint64 // unread files of processes and cgroups
 	round       uint64
@@ -87,7 +87,7 @@ func (p *Poller) Begin() {
 	}
 	p.begun = true
 	p.last, p.groups, p.names = map[tick.HostKey]*reading{}, map[uint32]*membership{}, map[string]string{}
-	p.allowed, p.unreached, p.throttledAt = map[uint32]*allowance{}, map[limitFile]uint64{}, map[uint32]uint64{}
+	p.allowed, p.unreached, p.throttledAt = map[uint32]*allowance{}, map[limitFile]uint64{}, map[uint32]throttling{}
 	p.mounts = parseMounts(p.read("proc", "self", "mountinfo"))
 	p.findOwn()
 	if p.Boot == 0 {
