@@ -180,14 +180,15 @@ func (k *relations) add(s *ledger.Step) {
 }
 
 // meeting identifies the job of a rank: the address at which its ranks meet, the step of a batch job,
-// or the launcher that started them. A loopback address is the one of its pod or container.
+// or the launcher that started them. A loopback address is the one of its pod, container or batch job, another
+// address that of its namespace and batch job.
 func meeting(p *tick.Process) string {
 	size, known := p.WorldSize.Value()
 	switch {
 	case p.MeetLocally():
-		return cmp.Or(p.PodUID, p.Container) + " " + p.Master
+		return cmp.Or(p.PodUID, p.Container, p.Job) + " " + p.Master
 	case p.Master != "":
-		return p.Master
+		return p.Namespace + " " + p.Job + " " + p.Master
 	case p.Rank == 0 || !known || size < 2:
 		return ""
 	case p.Job != "":
