@@ -21,8 +21,8 @@ type untracedProcesses struct {
 	known map[uint32]*untracedProcess
 	// small has the total parts of processes below notable, ns.
 	small   map[uint32]int64
-	request func(*proc.Process) // requests its command line, if permitted; nil: none
-	pods    Pods                // nil: unknown
+	request func(*untracedProcess) bool // requests its command line, and reports whether it could; nil: none
+	pods    Pods                        // nil: unknown
 }
 
 type untracedProcess struct {
@@ -30,6 +30,8 @@ type untracedProcess struct {
 	start uint64 // its StartTicks; 0: unknown. events.Thread has the lower half
 	seen  int64  // Unix ns: end of the last wait it had a part in
 	again int64  // Unix ns: time of the second read, when its exec should be over; 0: never
+
+	requested bool // whether its command line was requested
 }
 
 const (
@@ -133,19 +135,12 @@ func (o *untracedProcesses) sum(pid uint32, part int64) {
 
 // add reads the facts about a process and its ancestors.
 func (o *untracedProcesses) add(who *events.Thread, at int64) {
-	x := &untracedProcess{seen: at, Process: tick.Process{PID: who.PID, PPID: who.Parent, Comm: who.Name.String()}}
-	if p, err := o.fs.Process(who.PID); err == nil {
-		x.Process, x.start = describe(&p), p.StartTicks
-		if again := p.Started.Add(untilExec).UnixNano(); again > at {
-			x.again = again
-		}
-		x.Where = where.Cgroups(p.Cgroups)
-		if o.request != nil {
-			o.request(&p)
-		}
+	x := o.read(who.PID, at)
+	if x == nil {
+		x = &untracedProcess{seen: at, Process: tick.Process{PID: who.PID, PPID: who.Parent, Comm: who.Name.String()}}
 	}
 	o.known[x.PID] = x
-	o.ancestors(x.PPID, at)
+	o.ancestors(x.PPID, at, map[uint32]bool{})
 	if len(o.known) <= maxOthers {
 		return
 	}
@@ -156,18 +151,44 @@ func (o *untracedProcesses) add(who *events.Thread, at int64) {
 	}
 }
 
-// ancestors reads the facts about a process and its ancestors, as far as they are unknown.
-func (o *untracedProcesses) ancestors(pid uint32, at int64) {
+// read returns the facts about a process, and requests its command line; nil: it has ended.
+func (o *untracedProcesses) read(pid uint32, at int64) *untracedProcess {
+	p, err := o.fs.Process(pid)
+	if err != nil {
+		return nil
+	}
+	x := &untracedProcess{seen: at, Process: describe(&p), start: p.StartTicks}
+	if again := p.Started.Add(untilExec).UnixNano(); again > at {
+		x.again = again
+	}
+	x.Where = where.Cgroups(p.Cgroups)
+	o.requestProgram(x)
+	return x
+}
+
+// requestProgram requests the command line of a process.
+func (o *untracedProcesses) requestProgram(x *untracedProcess) {
+	x.requested = o.request != nil && o.request(x)
+}
+
+// ancestors reads the facts about a process and its ancestors, as far as they are unknown, up to one that was
+// visited. A command line whose request was refused is requested again.
+func (o *untracedProcesses) ancestors(pid uint32, at int64, visited map[uint32]bool) {
 	for range mostAncestors {
-		if pid == 0 || o.known[pid] != nil {
+		if pid == 0 || visited[pid] {
 			return
 		}
-		p, err := o.fs.Process(pid)
-		if err != nil {
-			return
+		visited[pid] = true
+		x := o.known[pid]
+		if x == nil {
+			if x = o.read(pid, at); x == nil {
+				return
+			}
+			o.known[pid] = x
+		} else if !x.requested && x.start != 0 {
+			o.requestProgram(x)
 		}
-		o.known[pid] = &untracedProcess{seen: at, Process: describe(&p)}
-		pid = p.PPID
+		pid = x.PPID
 	}
 }
 
@@ -182,9 +203,7 @@ func (o *untracedProcesses) reread(x *untracedProcess) {
 	if x.Cgroup != p.Cgroup {
 		x.Cgroup, x.Where = p.Cgroup, where.Cgroups(p.Cgroups)
 	}
-	if o.request != nil {
-		o.request(&p)
-	}
+	o.requestProgram(x)
 }
 
 // locate completes the places of processes by their environment.
@@ -201,13 +220,13 @@ func (o *untracedProcesses) locate(answers map[uint32]answer) {
 
 // with returns the processes and the ancestors of traced ones, sorted by number.
 func (o *untracedProcesses) with(traced []tick.Process, at int64) []tick.Process {
-	known := map[uint32]bool{}
+	visited := map[uint32]bool{}
 	for i := range traced {
-		known[traced[i].PID] = true
+		visited[traced[i].PID] = true
 	}
 	for i := range traced {
-		if p := &traced[i]; p.Ended.IsZero() && !known[p.PPID] {
-			o.ancestors(p.PPID, at)
+		if p := &traced[i]; p.Ended.IsZero() {
+			o.ancestors(p.PPID, at, visited)
 		}
 	}
 	return o.list()

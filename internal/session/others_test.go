@@ -90,7 +90,12 @@ func TestOthersBecomePrograms(t *testing.T) {
 	child := testkit.Start(t, exec.Command("sh", "-c", "read go; exec sleep 600"))
 	pid := uint32(child.PID())
 	var asked []string
-	o := untracedProcesses{known: map[uint32]*untracedProcess{}, request: func(p *proc.Process) { asked = append(asked, p.Comm) }}
+	o := untracedProcesses{known: map[uint32]*untracedProcess{}, request: func(x *untracedProcess) bool {
+		if x.PID == pid {
+			asked = append(asked, x.Comm)
+		}
+		return true
+	}}
 	p, err := o.fs.Process(pid)
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +132,10 @@ func TestOthersBecomePrograms(t *testing.T) {
 func TestOthersAddUp(t *testing.T) {
 	self := uint32(os.Getpid())
 	var asked []uint32
-	o := untracedProcesses{known: map[uint32]*untracedProcess{}, request: func(p *proc.Process) { asked = append(asked, p.PID) }}
+	o := untracedProcesses{known: map[uint32]*untracedProcess{}, request: func(x *untracedProcess) bool {
+		asked = append(asked, x.PID)
+		return true
+	}}
 	none := func(uint32) bool { return false }
 	for range 3 {
 		o.note([]events.Wait{taken(self, notable/3)}, none)
@@ -137,7 +145,7 @@ func TestOthersAddUp(t *testing.T) {
 	}
 	o.note([]events.Wait{taken(self, notable/3)}, none)
 	x := o.known[self]
-	if x == nil || x.start == 0 || !slices.Equal(asked, []uint32{self}) || len(o.small) != 0 {
+	if x == nil || x.start == 0 || len(asked) == 0 || asked[0] != self || len(o.small) != 0 {
 		t.Errorf("%+v is known, asked %v, %d small ones", x, asked, len(o.small))
 	}
 	for i := range uint32(3 * maxSmall) {
@@ -210,12 +218,22 @@ func TestIntroduce(t *testing.T) {
 	}
 }
 
-// The ancestors of a traced process are known, whether or not they had a part in its waits.
+// The ancestors of a traced process are known, with their command lines, whether or not they had a part in its
+// waits. A refused request is made again.
 func TestAncestors(t *testing.T) {
-	o := untracedProcesses{known: map[uint32]*untracedProcess{}}
+	asked, refuse := map[uint32]int{}, true
+	o := untracedProcesses{known: map[uint32]*untracedProcess{}, request: func(x *untracedProcess) bool {
+		if !refuse {
+			asked[x.PID]++
+		}
+		return !refuse
+	}}
 	at := uint32(os.Getpid())
 	self := tick.Process{PID: at, PPID: uint32(os.Getppid())}
 	o.with([]tick.Process{self}, 1)
+	refuse = false
+	o.with([]tick.Process{self}, 2)
+	o.with([]tick.Process{self}, 3)
 	for range mostAncestors {
 		p, err := o.fs.Process(at)
 		if err != nil {
@@ -224,8 +242,8 @@ func TestAncestors(t *testing.T) {
 		if at = p.PPID; at == 0 {
 			return
 		}
-		if o.known[at] == nil {
-			t.Fatalf("ancestor %d is unknown", at)
+		if x := o.known[at]; x == nil || x.start == 0 || asked[at] != 1 {
+			t.Fatalf("ancestor %d is %+v; asked for command lines of %v", at, x, asked)
 		}
 	}
 }

@@ -270,16 +270,17 @@ func (t *targets) variables(p *proc.Process) map[string]string {
 	return t.programs.vars(p.PID, p.StartTicks)
 }
 
-// requestOther requests the command line of an untraced process, if its user has a traced one.
-func (t *targets) requestOther(x *proc.Process) {
+// requestOther requests the command line of an untraced process, if its user has a traced one and there is room.
+// It reports whether it did.
+func (t *targets) requestOther(x *untracedProcess) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range t.procs {
 		if p.UID == x.UID && p.Ended.IsZero() {
-			t.programs.request(x.PID, x.StartTicks)
-			return
+			return t.programs.request(x.PID, x.start)
 		}
 	}
+	return false
 }
 
 // locate completes the places of processes, and requests missing data. It returns all answers, the
