@@ -1,6 +1,7 @@
 package metric
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -181,13 +182,36 @@ func (c *chains) retire(pid uint32) {
 // in the groups of tensor and data parallelism.
 func jobRank(t *tick.Tick, r tick.Rank) string {
 	at := slices.IndexFunc(t.Processes, func(p tick.Process) bool { return p.PID == r.PID })
-	if at >= 0 && t.Processes[at].Rank != 0 {
+	if at >= 0 && t.Processes[at].Rank != 0 && !inherited(t, &t.Processes[at]) {
 		return t.Processes[at].Rank.String()
 	}
 	if r.Rank < 0 {
 		return "unknown"
 	}
 	return strconv.Itoa(int(r.Rank))
+}
+
+// inherited reports whether a process has its rank from a parent's variables: the launcher started fewer ranks
+// than each of its communicators has. Examples are the workers of a server that srun --ntasks=1 started. A
+// communicator in which the process has several ranks shows nothing: it has more ranks than processes.
+func inherited(t *tick.Tick, p *tick.Process) bool {
+	size, known := p.WorldSize.Value()
+	i, found := slices.BinarySearchFunc(t.States, p.PID, func(s tick.State, pid uint32) int { return cmp.Compare(s.PID, pid) })
+	if !known || !found {
+		return false
+	}
+	comms := t.States[i].Comms.First
+	own := map[uint64]int{} // ranks of the process in each communicator
+	for k := range comms {
+		own[comms[k].ID]++
+	}
+	least := uint32(0) // ranks of the smallest communicator that has several
+	for k := range comms {
+		if c := &comms[k]; c.ID != 0 && own[c.ID] == 1 && c.Ranks > 1 && (least == 0 || c.Ranks < least) {
+			least = c.Ranks
+		}
+	}
+	return least > size
 }
 
 // ranks makes the points of ranks that others wait for.

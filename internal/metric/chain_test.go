@@ -231,10 +231,29 @@ func TestSnapshotsAreNotChanged(t *testing.T) {
 	<-done
 }
 
-// A rank has its number in the job, whatever it is in a communicator.
+// A rank has its number in the job, whatever it is in a communicator, unless it inherited the number from a parent
+// that the launcher started.
 func TestJobRank(t *testing.T) {
-	now := &tick.Tick{Processes: []tick.Process{{PID: 7, Where: tick.Where{Rank: tick.Numbered(5)}}, {PID: 8}}}
-	for want, r := range map[string]tick.Rank{"5": {Rank: 1, PID: 7}, "1": {Rank: 1, PID: 8}, "2": {Rank: 2, PID: 9}, "unknown": {Rank: -1, PID: 8}} {
+	place := func(pid, rank, size uint32) tick.Process {
+		return tick.Process{PID: pid, Where: tick.Where{Rank: tick.Numbered(rank), WorldSize: tick.Numbered(size)}}
+	}
+	id := uint64(0)
+	comms := func(pid uint32, ranks ...uint32) tick.State {
+		s := tick.State{PID: pid}
+		for _, n := range ranks {
+			id++
+			s.Comms.First = append(s.Comms.First, tick.Comm{ID: id, Ranks: n})
+		}
+		return s
+	}
+	now := &tick.Tick{Processes: []tick.Process{{PID: 7, Where: tick.Where{Rank: tick.Numbered(5)}}, {PID: 8}, place(10, 0, 1), place(11, 3, 4), place(12, 6, 8), place(13, 4, 5), place(14, 0, 1)},
+		States: []tick.State{comms(7, 2), comms(10, 8, 0, 1), comms(11, 9, 4), comms(12, 8, 2), comms(13, 32, 32, 32), comms(14, 8)}}
+	for i := range now.States[4].Comms.First {
+		now.States[4].Comms.First[i].ID = 99 // several ranks in one communicator
+	}
+	now.States[5].Comms.First[0].ID = 0 // unknown
+	for want, r := range map[string]tick.Rank{"5": {Rank: 1, PID: 7}, "1": {Rank: 1, PID: 8}, "2": {Rank: 2, PID: 9}, "unknown": {Rank: -1, PID: 8},
+		"7": {Rank: 7, PID: 10}, "3": {Rank: 0, PID: 11}, "6": {Rank: 0, PID: 12}, "4": {Rank: 9, PID: 13}, "0": {Rank: 7, PID: 14}} {
 		if got := jobRank(now, r); got != want {
 			t.Errorf("%+v is %s, want %s", r, got, want)
 		}
