@@ -14,8 +14,9 @@ const (
 	maxWaiting   = 8192             // changes that the trace has not taken
 	perSecond    = 100              // changes of a process a second
 	burst        = 200              // changes of a process at once
-	scanCost     = 10               // changes that a search for a thread counts as
-	past         = int64(10e9)      // ns: messages about earlier times are refused
+	scanCost     = 10               // changes that a search for a thread counts as, and again for each scanThreads read
+	scanThreads  = 256
+	past         = int64(10e9) // ns: messages about earlier times are refused
 )
 
 // reason is why a message was refused: the reason of a drop.
@@ -99,7 +100,10 @@ func (b *book) accept(from sender, m *Message, now int64) ([]tick.Label, reason)
 		return nil, tooFast
 	}
 	if tid != 0 {
-		if tid, ok = b.procs.thread(pid, tid, nested != 0); !ok {
+		var searched int
+		tid, searched, ok = b.procs.thread(pid, tid, nested != 0)
+		p.tokens -= int64(scanCost*(searched/scanThreads)) * 1e9 // may leave a debt
+		if !ok {
 			return nil, noProcess
 		}
 	}
@@ -129,9 +133,12 @@ func (b *book) process(pid uint32, start uint64, uid uint32, root bool, now int6
 	return p, ""
 }
 
+// untilFull returns the time from p.filled until all tokens are back, in ns.
+func (p *process) untilFull() int64 { return (burst*1e9 - p.tokens) / perSecond }
+
 // take takes n tokens if there are enough.
 func (p *process) take(n, now int64) bool {
-	p.tokens = min(p.tokens+min(now-p.filled, burst*1e9/perSecond)*perSecond, burst*1e9)
+	p.tokens += min(now-p.filled, p.untilFull()) * perSecond
 	p.filled = now
 	if p.tokens < n*1e9 {
 		return false
@@ -180,14 +187,14 @@ func (b *book) sweep(now int64) (out []tick.Label) {
 			out = append(out, tick.Label{Time: now, PID: pid})
 			continue
 		}
-		if len(p.labels) == 0 && now-p.filled > burst*1e9/perSecond { // its tokens are back
+		if len(p.labels) == 0 && now-p.filled > p.untilFull() {
 			delete(b.all, pid)
 			continue
 		}
 		gone := map[uint32]bool{}
 		for l := range p.labels {
 			if _, known := gone[l.tid]; !known && l.tid != 0 {
-				_, ok := b.procs.thread(pid, l.tid, false)
+				_, _, ok := b.procs.thread(pid, l.tid, false)
 				if gone[l.tid] = !ok; !ok {
 					out = append(out, tick.Label{Time: now, PID: pid, TID: l.tid})
 				}

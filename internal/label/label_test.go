@@ -18,6 +18,8 @@ type fakeProcess struct {
 	uid     uint32
 	inside  uint32            // number in its own namespace
 	threads map[uint32]uint32 // by number in its own namespace
+	// searched is the number of threads that are read to find one.
+	searched int
 }
 
 type fakeProcesses map[uint32]*fakeProcess
@@ -30,13 +32,13 @@ func (f fakeProcesses) process(pid uint32) (uint64, uint32, bool) {
 	return p.start, p.uid, true
 }
 
-func (f fakeProcesses) thread(pid, tid uint32, inside bool) (uint32, bool) {
+func (f fakeProcesses) thread(pid, tid uint32, inside bool) (out uint32, searched int, ok bool) {
 	for in, out := range f[pid].threads {
 		if inside && in == tid || !inside && out == tid {
-			return out, true
+			return out, f[pid].searched, true
 		}
 	}
-	return 0, false
+	return 0, f[pid].searched, false
 }
 
 func (f fakeProcesses) nested(pid uint32) (uint32, bool) {
@@ -170,6 +172,47 @@ func TestRate(t *testing.T) {
 	}
 	if got := send(sender{200, 2000}, now, 1); got != 1 {
 		t.Error("another process's message is refused")
+	}
+}
+
+// A search for a thread counts as more changes the more threads are read.
+func TestRateOfSearches(t *testing.T) {
+	for searched, want := range map[int]int{1: 18, 255: 18, 256: 10, 4096: 2} {
+		b, f := newBook()
+		f[300].searched = searched
+		accepted := 0
+		for range 500 {
+			if _, why := b.accept(sender{300, 1000}, &Message{TID: 8, Set: map[string]string{"step": "1"}}, now); why == "" {
+				accepted++
+			}
+		}
+		if accepted != want {
+			t.Errorf("%d threads read: %d messages accepted, want %d", searched, accepted, want)
+		}
+	}
+}
+
+// A process without labels stays known until its debt for searches is paid back.
+func TestDebtForSearches(t *testing.T) {
+	b, f := newBook()
+	f[300].searched = 4096
+	for range 2 { // 171 changes each
+		if _, why := b.accept(sender{300, 1000}, &Message{TID: 9, Set: map[string]string{"step": "1"}}, now); why != noProcess {
+			t.Fatal(why)
+		}
+	}
+	const until = now + 342e9/perSecond
+	for at, want := range map[int64]bool{until: true, until + 1: false} {
+		x := *b.all[300]
+		c := book{procs: f, all: map[uint32]*process{300: &x}}
+		c.sweep(at)
+		if got := c.all[300] != nil; got != want {
+			t.Errorf("after %d ns it is known: %v, want %v", at-now, got, want)
+		}
+	}
+	b.all[300].take(0, until)
+	if got := b.all[300].tokens / 1e9; got != burst {
+		t.Errorf("after its debt, it may make %d changes, want %d", got, burst)
 	}
 }
 

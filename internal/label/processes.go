@@ -15,8 +15,9 @@ type processes interface {
 	// process returns a process's start time in clock ticks, and the user whose process it is.
 	process(pid uint32) (start uint64, uid uint32, ok bool)
 	// thread returns the number of a thread. If inside is set, tid is its number in its own PID
-	// namespace.
-	thread(pid, tid uint32, inside bool) (uint32, bool)
+	// namespace, and searched the number of threads that were read to find it; listPart listed ones count
+	// as one.
+	thread(pid, tid uint32, inside bool) (out uint32, searched int, ok bool)
 	// nested returns the number that a process has in its own PID namespace, 0 if that is the
 	// tracer's. alive is false if there is no such process.
 	nested(pid uint32) (inside uint32, alive bool)
@@ -25,8 +26,12 @@ type processes interface {
 // procFS is /proc.
 type procFS struct{}
 
-// maxScan bounds the threads that are searched for one of another PID namespace.
-const maxScan = 256
+// Bounds of a search for a thread of another PID namespace.
+const (
+	maxScan  = 4096    // threads that are read
+	maxTasks = 1 << 14 // threads that are listed
+	listPart = 16      // threads whose listing takes as long as a read
+)
 
 // nobody is no user's UID: the user cannot label a process with different UIDs.
 const nobody = ^uint32(0)
@@ -53,24 +58,31 @@ func (procFS) process(pid uint32) (start uint64, uid uint32, ok bool) {
 	return start, uid, true
 }
 
-func (procFS) thread(pid, tid uint32, inside bool) (uint32, bool) {
+// thread searches from both ends of the list, oldest and newest: most senders are the first thread or a young one.
+func (procFS) thread(pid, tid uint32, inside bool) (out uint32, searched int, ok bool) {
 	if !inside {
 		_, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", pid, tid))
-		return tid, err == nil
+		return tid, 0, err == nil
 	}
 	dir, err := os.Open(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
-		return 0, false
+		return 0, 0, false
 	}
 	defer func() { _ = dir.Close() }()
-	names, _ := dir.Readdirnames(maxScan)
-	for _, name := range names {
+	names, _ := dir.Readdirnames(maxTasks) // in the order of their start
+	searched = len(names) / listPart
+	for i := range min(len(names), maxScan) {
+		name := names[i/2]
+		if i%2 == 1 {
+			name = names[len(names)-1-i/2]
+		}
+		searched++
 		if ids := statusOf(fmt.Sprintf("/proc/%d/task/%s/status", pid, name), "NSpid:"); len(ids) > 0 && ids[len(ids)-1] == tid {
 			n, err := strconv.ParseUint(name, 10, 32)
-			return uint32(n), err == nil
+			return uint32(n), searched, err == nil
 		}
 	}
-	return 0, false
+	return 0, searched, false
 }
 
 func (procFS) nested(pid uint32) (inside uint32, alive bool) {

@@ -115,6 +115,29 @@ func TestSenderInAPIDNamespace(t *testing.T) {
 	}
 }
 
+// Each thread of a process with many threads is found by its own number.
+func TestThreadOfMany(t *testing.T) {
+	const n = 300
+	tids, end := make(chan int, n), make(chan struct{})
+	defer close(end)
+	for range n {
+		go func() {
+			runtime.LockOSThread() // it ends with the goroutine
+			tids <- unix.Gettid()
+			<-end
+		}()
+	}
+	for range n {
+		tid := uint32(<-tids)
+		if got, _, ok := (procFS{}).thread(uint32(os.Getpid()), tid, true); !ok || got != tid {
+			t.Fatalf("thread %d is %d, %v", tid, got, ok)
+		}
+	}
+	if _, searched, ok := (procFS{}).thread(uint32(os.Getpid()), uint32(os.Getpid()), true); !ok || searched < 1+n/listPart || searched >= n {
+		t.Errorf("the search for the first thread of %d counts as %d reads, %v", n, searched, ok)
+	}
+}
+
 // A user whom the socket lets in may label no other user's process.
 func TestSenderOfAnotherUser(t *testing.T) {
 	testkit.NeedRoot(t)
