@@ -116,20 +116,33 @@ func (w *Window) aloneThrottled(x *Finding) bool {
 }
 
 // throttledBy completes a finding with the cgroup that has the quota and the threads that used it
-// up: the job's own, or the program beside it that used more than they did.
+// up: the job's own, or the program beside it that used more than they did. The quota is that of the process that
+// was throttled most: the victim, or one for which it waited.
 func throttledBy(w *Window, x *Finding) bool {
-	quota := &x.Culprits[0]
-	l, ok := w.limit(x, tick.LimitCPU)
+	quota, at := x.Culprits[0], *x
+	l, ok := tick.Limit{}, false
+	for i := 0; i < len(x.Culprits) && !ok; i++ {
+		quota = x.Culprits[i]
+		if at.PID = quota.Thread.PID; at.PID == 0 || quota.Own {
+			at.PID = x.PID
+		}
+		l, ok = w.limit(&at, tick.LimitCPU)
+	}
+	if !ok {
+		quota, at.PID = x.Culprits[0], x.PID
+		l, ok = w.limit(&at, tick.LimitCPU)
+	}
 	if ok {
 		quota.Limit = l
 		quota.What = "CPU quota of " + l.Group + ": " + l.Value()
 	}
+	x.Culprits = []tick.Culprit{quota}
 	users := w.quotaUsers(x, l.CPUs())
 	var own uint64
 	for _, u := range users {
 		own += u.ns
 	}
-	if other, ok := w.otherUser(x); ok && other.ns > own {
+	if other, ok := w.otherUser(&at); ok && other.ns > own {
 		users = nil
 		x.Culprits = append(x.Culprits, tick.Culprit{
 			Thread: other.Thread, Root: tick.Root{Whose: tick.RelationStranger, Did: tick.ActivityCompute},

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 func usedCPU(pid uint32, threads string, ns int64) HostSample {
@@ -68,6 +69,34 @@ func TestQuotaUsedByAnotherProgram(t *testing.T) {
 		}
 		if fmt.Sprint(got) != tt.want {
 			t.Errorf("%s: %v used the quota, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// The quota is that of the process that was throttled most. If that is unknown, it is that of another one that
+// was throttled, or of the victim.
+func TestQuotaOfAnotherProcess(t *testing.T) {
+	own := tick.Culprit{Own: true}
+	rank1 := tick.Culprit{Thread: events.Thread{PID: 9, TID: 10}}
+	unknown := tick.Culprit{Thread: events.Thread{PID: 8, TID: 8}}
+	both := []HostSample{hitQuota(9, "/rank1"), hitQuota(7, "/rank0")}
+	for _, tt := range []struct {
+		name     string
+		host     []HostSample
+		culprits []tick.Culprit
+		want     string
+		whose    events.Thread
+	}{
+		{"mostly a rank in another container", both, []tick.Culprit{rank1, own}, "/rank1", rank1.Thread},
+		{"mostly its own", both, []tick.Culprit{own, rank1}, "/rank0", own.Thread},
+		{"a rank after an unknown process", both, []tick.Culprit{unknown, rank1}, "/rank1", rank1.Thread},
+		{"an unknown process", both, []tick.Culprit{unknown}, "/rank0", unknown.Thread},
+		{"another process hit a quota", []HostSample{hitQuota(11, "/other")}, []tick.Culprit{unknown, rank1}, "", unknown.Thread},
+	} {
+		x := Finding{PID: 7, From: start, To: start + s1, Culprits: tt.culprits}
+		throttledBy(&Window{e: New(1), host: tt.host}, &x)
+		if got := x.Culprits[0]; got.Limit.Group != tt.want || got.Thread != tt.whose {
+			t.Errorf("%s: quota of %q, which throttled %d; want %q, %d", tt.name, got.Limit.Group, got.Thread.PID, tt.want, tt.whose.PID)
 		}
 	}
 }

@@ -11,9 +11,17 @@ var cpuThrottled = Rule{
 	Claims: &Claims{
 		Part:     func(p *Part) bool { return p.State == events.WaitThrottled },
 		Baseline: zeroBaseline,
-		Key:      func(*Part) Key { return Key{} },
+		Key:      func(p *Part) Key { return Key{ID: p.throttled()} },
 		Blame:    func(*Part) (group, what string) { return "quota", "CPU quota" },
 		Word:     "throttling",
 	},
 	Find: claimed(throttledBy),
+}
+
+// throttled returns the other process whose quota was used up, or 0 if it was the victim's own.
+func (p *Part) throttled() uint32 {
+	if p.Via.PID == p.Victim {
+		return 0
+	}
+	return p.Via.PID
 }

@@ -176,3 +176,23 @@ func TestQuotaUsedUpByOwnThreads(t *testing.T) {
 		t.Errorf("the larger quota comes first: %q", all[2])
 	}
 }
+
+// A quota of a process for which the victim waited has the cgroup, the process and the threads of that process.
+func TestQuotaOfAnotherProcess(t *testing.T) {
+	rank := events.Thread{PID: 8, TID: 8, Name: events.NameOf("rank1")}
+	c := chainOfRule("cpu-throttled", 0,
+		tick.Culprit{Thread: rank, What: "CPU quota of /lab/rank1: 0.1 CPUs", Limit: tick.Limit{Group: "/lab/rank1", File: "/sys/fs/cgroup/lab/rank1/cpu.max", Raw: "10000 100000"}, Lost: 9 * ms},
+		tick.Culprit{Thread: rank, Root: tick.Root{Whose: tick.RelationRank, Did: tick.ActivityCrowd}, What: "4 threads, 590 ms of CPU time", Lost: 9 * ms})
+	c.PID = 7
+	words, v := wordsFor(&c), &victim{name: "rank0", cgroup: "/lab/rank0"}
+	for _, x := range []struct{ got, want string }{
+		{words.head(&c), "CPU quota (0.1 CPUs) used up by 4 threads of rank1 (8)"},
+		{words.cause(&c, v), "the CPU quota of /lab/rank1, 0.1 CPUs, was used up, and the kernel throttled rank1 (8), for which rank0 waited: "},
+		{words.fix(&c, v), "OMP_NUM_THREADS=1"},
+		{words.fix(&c, v), "/sys/fs/cgroup/lab/rank1/cpu.max"},
+	} {
+		if !strings.Contains(x.got, x.want) {
+			t.Errorf("%q does not say %q", x.got, x.want)
+		}
+	}
+}

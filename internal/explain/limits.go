@@ -3,11 +3,13 @@ package explain
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
 	"ingero/internal/tick"
 	"ingero/internal/where"
+	"ingero/pkg/events"
 )
 
 // limited is a cgroup that hit its limit.
@@ -152,7 +154,17 @@ func fixThrottled(c *tick.Chain, v *victim) string {
 	if cpus := g.CPUs(); cpus > 0 {
 		n = strconv.Itoa(max(int(cpus), 1))
 	}
-	return strings.NewReplacer("=N", "="+n, "(N)", "("+n+")").Replace(fixCrew(c, v)) + "; or " + raise
+	of, its := *c, *v
+	of.Culprits = slices.Clone(c.Culprits[1:])
+	if t := otherThrottled(c); t.PID != 0 { // its threads are its own
+		its.name = threadName(&t)
+		for i := range of.Culprits {
+			if x := &of.Culprits[i]; x.Thread.PID == t.PID {
+				x.Root.Whose = tick.RelationThread
+			}
+		}
+	}
+	return strings.NewReplacer("=N", "="+n, "(N)", "("+n+")").Replace(fixCrew(&of, &its)) + "; or " + raise
 }
 
 // fixCPUs describes how to return CPUs to the job.
@@ -163,6 +175,18 @@ func fixCPUs(c *tick.Chain, v *victim) string {
 		fix = "sudo taskset -acp LIST " + strconv.FormatUint(uint64(c.PID), 10) + ", or " + fix
 	}
 	return fix
+}
+
+// otherThrottled returns a thread of the process that the kernel throttled if it is not the victim but one for which
+// the victim waited, or the zero Thread.
+func otherThrottled(c *tick.Chain) events.Thread {
+	if len(c.Culprits) == 0 {
+		return events.Thread{}
+	}
+	if x := &c.Culprits[0]; x.Limit.Group != "" && !x.Own && x.Thread.PID != c.PID {
+		return x.Thread
+	}
+	return events.Thread{}
 }
 
 // ownUsers reports whether threads of the job used up its quota.
@@ -185,6 +209,9 @@ func headThrottled(c *tick.Chain) string {
 		}
 		if x.Root.Whose.InJob() {
 			count, _, _ := strings.Cut(x.What, ",")
+			if t := otherThrottled(c); t.PID != 0 && t.PID == x.Thread.PID {
+				return fmt.Sprintf("%s by %s of %s (%d)", s, clean(count), threadName(&t), t.PID)
+			}
 			return s + " by " + clean(count) + " of its own (" + threadName(&x.Thread) + ")"
 		}
 	}
@@ -202,7 +229,11 @@ func causeThrottled(c *tick.Chain, v *victim) string {
 	if g.Raw != "" {
 		s += ", " + g.Value() + ","
 	}
-	s += " was used up, and the kernel throttled " + v.name
+	who := v.name
+	if t := otherThrottled(c); t.PID != 0 {
+		who = fmt.Sprintf("%s (%d), for which %s waited", threadName(&t), t.PID, v.name)
+	}
+	s += " was used up, and the kernel throttled " + who
 	if ownUsers(c) {
 		own := *c
 		own.Culprits = c.Culprits[1:]
