@@ -27,6 +27,11 @@ type cause struct {
 	group, what string
 	path        path
 	server      server
+	former      string // group before the last change
+	changed     int64  // Unix ns: when the group last changed
+	replies     int64  // ns: of waits for replies
+	data        int64  // ns: of waits for other data
+	late        bool   // the replies count
 	place       place
 	cpus        []uint16
 	first, last int64 // Unix ns: when it was first and last active
@@ -74,9 +79,15 @@ func (c *causes) attribute(p *Part) (n uint32, ok bool) {
 		if p.First != 0 && (x.first == 0 || p.First < x.first) {
 			x.first = p.First
 		}
-		if x.goesBy(p) {
+		other, named := x.answers(p), x.goesBy(p)
+		if named {
 			x.thread = p.Who
-			x.group, x.what = claims.Blame(p)
+		}
+		if other || named && p.Server == x.late {
+			before := x.group
+			if x.group, x.what = claims.Blame(p); x.group != before {
+				x.former, x.changed = before, p.Last
+			}
 		}
 		x.path.cast(p)
 		if x.server.cast(p) { // no other program that ended a wait is to blame
@@ -118,6 +129,20 @@ func (x *cause) goesBy(p *Part) bool {
 	}
 	x.most -= p.NS
 	return false
+}
+
+// answers adds a part to the waits for replies, or to those for other data, and reports whether the other kind
+// counts from now on. A worker that makes input may also answer short requests. Waits for replies count until the
+// others are twice as long.
+func (x *cause) answers(p *Part) bool {
+	before := x.late
+	if p.Server {
+		x.replies += p.NS
+	} else {
+		x.data += p.NS
+	}
+	x.late = x.replies > x.data || before && 2*x.replies > x.data
+	return before != x.late
 }
 
 func (c *causes) add(id causeID, p *Part) (uint32, bool) {

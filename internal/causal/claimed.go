@@ -114,6 +114,9 @@ func (e *Engine) tally(v *verdict, x *step) {
 			continue
 		}
 		y := v.tallyOf(rule, c.group)
+		if x.from < c.changed && !slices.Contains(y.merged, c.former) { // the step was in that group
+			y.merged = append(y.merged, c.former)
+		}
 		lost := x.lossBy(g)
 		v.rule[rule] += x.weight * lost
 		y.lost += x.weight * lost

@@ -39,6 +39,8 @@ var inputWait = Rule{
 		Blame: func(p *Part) (group, what string) {
 			a := p.awaits()
 			switch {
+			case p.State != events.WaitBlocked && a.group == replyGroup:
+				return a.group, "took the CPU that another worker needed while the job waited " + a.what
 			case p.State != events.WaitBlocked:
 				return inputGroup, "prepared input on the CPU that another worker needed"
 			case p.sleeps():

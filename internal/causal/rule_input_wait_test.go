@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"slices"
 	"testing"
 
 	"ingero/internal/ledger"
@@ -52,6 +53,7 @@ func TestWaitsForReplies(t *testing.T) {
 		asked  bool          // just before
 		server events.Thread // has TCP clients
 		loads  bool          // the worker makes input, too
+		first  bool          // not asked just before at first
 		want   string
 	}{
 		{name: "a manager computes", w: ledger.Wait{Reason: events.ReasonSocket, Waker: busy}, asked: true, want: late},
@@ -59,6 +61,7 @@ func TestWaitsForReplies(t *testing.T) {
 		{name: "a thread of an HTTP server of which nothing is known", w: ledger.Wait{Reason: events.ReasonPoll}, server: worker, want: late},
 		{name: "a client that the job answered before", w: ledger.Wait{Reason: events.ReasonSocket, Waker: busy}, asked: true, server: job, want: prepared},
 		{name: "a loader that the job asks for memory", w: ledger.Wait{Reason: events.ReasonSocket, Waker: busy}, asked: true, loads: true, want: prepared},
+		{name: "a simulator that the job asked long before, at first", w: ledger.Wait{Reason: events.ReasonSocket, Waker: busy}, asked: true, first: true, want: late},
 		{name: "a loader", w: ledger.Wait{Reason: events.ReasonPoll, Waker: busy}, want: prepared},
 		{name: "a reader of output", w: ledger.Wait{Reason: events.ReasonPipe, Call: callNamed(t, "write"), Waker: busy}, asked: true, want: "was busy while the job waited to write to it"},
 	} {
@@ -79,12 +82,51 @@ func TestWaitsForReplies(t *testing.T) {
 				}
 			}
 		}
+		if tt.first {
+			i := slices.IndexFunc(steps, func(s ledger.Step) bool { return len(s.Waits) > 0 })
+			steps[i].Waits[0].Asked = 0
+		}
 		e.Add(steps)
 		got := chainsOf(e, start+20*s1)
 		if len(got) != 1 || got[0].Rule != "input-wait" || got[0].Culprits[0].What != tt.want {
 			show(t, got)
 			t.Errorf("%s: %d chains, want input-wait: %s", tt.name, len(got), tt.want)
 		}
+	}
+}
+
+// If a worker for whose input the job waited answers requests now, the cause of the replies replaces that of the
+// input. It stays when the worker then makes a little more input.
+func TestInputBecomesReplies(t *testing.T) {
+	worker := events.Thread{PID: 40, TID: 40, Parent: 7, Name: events.NameOf("simulator")}
+	e := New(1)
+	at := int64(0)
+	var got []tick.Chain
+	for _, asked := range []bool{false, false, false, false, true, true, true, true, true, false, false, false} {
+		w := ledger.Wait{NS: 4 * ms, State: events.WaitBlocked, Reason: events.ReasonSocket, Who: worker, Waker: tick.WakerShare{Times: tick.Times{OnCPU: uint64(4 * ms)}}}
+		if asked {
+			w.Asked = w.NS
+		}
+		steps := with(1000, 5, 4*ms, w)
+		for i := range steps {
+			s := &steps[i]
+			s.From, s.To = s.From+at, s.To+at
+			for j := range s.Waits {
+				s.Waits[j].First, s.Waits[j].Last = s.Waits[j].First+at, s.Waits[j].Last+at
+			}
+		}
+		e.Add(steps)
+		at = steps[len(steps)-1].To - start
+		got = chainsOf(e, start+at)
+	}
+	groups := map[string]bool{}
+	for i := range got {
+		groups[got[i].ID] = got[i].Replaced.IsZero()
+	}
+	input, reply := chainID(7, inputWait.Name, inputGroup), chainID(7, inputWait.Name, replyGroup)
+	if len(got) != 2 || groups[input] || !groups[reply] {
+		show(t, got)
+		t.Errorf("chains %v, want %s replaced by %s", groups, input, reply)
 	}
 }
 
