@@ -20,32 +20,40 @@ var cpusetShrunk = Rule{
 	Name: "cpuset-shrunk", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"13", "18"},
 	Doc: "CPUs were taken away from the job (cpuset or affinity). Since then, other threads ran on its remaining CPUs while one of its threads was runnable.",
 	Find: takeOver([]string{cpuTaken.Name, ownThreads.Name}, func(w *Window, x *Finding) bool {
-		b := w.History(x.PID)
-		if b == nil {
+		h, share := w.cpusTaken(x)
+		if h == nil {
 			return false
 		}
-		for i := range b.Host {
-			h := &b.Host[i]
-			if h.Kind != tick.HostCPUsTaken || h.Count == 0 || h.From < b.First+ownCPUs {
-				continue
-			}
-			share, times := w.since(x, h.From)
-			if times < moreSince {
-				continue
-			}
-			x.keepAfter(h.From, share)
-			c := tick.Culprit{What: fmt.Sprintf("%d CPUs fewer for the job", h.Count), Lost: time.Duration(x.Lost)}
-			if l, ok := b.cpuset(h.From); ok {
-				c.Limit = l
-				c.What = fmt.Sprintf("cpuset of %s: %s, %s", l.Group, l.Value(), c.What)
-			}
-			x.Culprits = append([]tick.Culprit{c}, x.Culprits...)
-			x.Culprits = x.Culprits[:min(len(x.Culprits), maxCulprits)]
-			x.Timeline = insert(x.Timeline, moment(h.From, "HOST", "CPUs taken away from the job: %d", h.Count))
-			return true
+		x.keepAfter(h.From, share)
+		c := tick.Culprit{What: fmt.Sprintf("%d CPUs fewer for the job", h.Count), Lost: time.Duration(x.Lost)}
+		if l, ok := w.History(x.PID).cpuset(h.From); ok {
+			c.Limit = l
+			c.What = fmt.Sprintf("cpuset of %s: %s, %s", l.Group, l.Value(), c.What)
 		}
-		return false
+		x.Culprits = append([]tick.Culprit{c}, x.Culprits...)
+		x.Culprits = x.Culprits[:min(len(x.Culprits), maxCulprits)]
+		x.Timeline = insert(x.Timeline, moment(h.From, "HOST", "CPUs taken away from the job: %d", h.Count))
+		return true
 	}),
+}
+
+// cpusTaken returns the event since which a finding's process has fewer CPUs and loses more, with the share of
+// the loss since then. It returns nil if there was none.
+func (w *Window) cpusTaken(x *Finding) (*HostSample, float64) {
+	b := w.History(x.PID)
+	if b == nil {
+		return nil, 0
+	}
+	for i := range b.Host {
+		h := &b.Host[i]
+		if h.Kind != tick.HostCPUsTaken || h.Count == 0 || h.From < b.First+ownCPUs {
+			continue
+		}
+		if share, times := w.since(x, h.From); times >= moreSince {
+			return h, share
+		}
+	}
+	return nil, 0
 }
 
 // cpuset returns the CPU set limit that changed at a time; ok is false if there was none.

@@ -33,6 +33,7 @@ var ownThreads = Rule{
 		Word:     "own threads",
 	},
 	Find: claimed(func(w *Window, x *Finding) bool {
+		w.giveToInput(x)
 		var all, others time.Duration
 		for i := range x.Culprits {
 			c := &x.Culprits[i]
@@ -43,34 +44,42 @@ var ownThreads = Rule{
 		if 2*others > all {
 			x.Severity = severity(float64(x.Lost)/mild, float64(x.Window))
 		}
-		if float64(x.Lost) >= ownShare*float64(x.Window) || x.peak >= ownPeak*peakSeconds*float64(time.Second) || w.holdsLock(x) {
-			return true
-		}
-		w.addToInput(x)
-		return false
+		return float64(x.Lost) >= ownShare*float64(x.Window) || x.peak >= ownPeak*peakSeconds*float64(time.Second) || w.holdsLock(x)
 	}),
 }
 
-// addToInput adds what workers took in a cost too small to report to the finding that the job waits for their
-// input: they compute for too long, whether the job waits for their input or for a CPU.
-func (w *Window) addToInput(x *Finding) {
+// giveToInput moves what workers took to the finding that the job mostly waits for their input, if that one is
+// larger: they compute for too long, whether the job waits for their input or for a CPU. If CPUs were taken away
+// from the job, that is the cause: see cpusetShrunk.
+func (w *Window) giveToInput(x *Finding) {
+	if taken, _ := w.cpusTaken(x); taken != nil {
+		return
+	}
 	for _, o := range w.foundBy(inputWait.Name) {
 		if o.PID != x.PID || o.TID != x.TID {
 			continue
 		}
 		var all, its time.Duration
+		y, rest := *x, []tick.Culprit(nil)
+		y.Culprits = nil
 		for _, c := range x.Culprits {
 			if all += c.Lost; o.blames(c.Thread.PID) {
-				its += c.Lost
+				its, y.Culprits = its+c.Lost, append(y.Culprits, c)
+			} else {
+				rest = append(rest, c)
 			}
 		}
-		if its > 0 {
-			y := *x
-			y.scale(float64(its) / float64(all))
-			o.join(&y)
-			o.addCulprits(x)
-			return
+		if its == 0 || int64(its) > o.Lost {
+			continue
 		}
+		share := float64(its) / float64(all)
+		y.scale(share)
+		y.Slow = 0 // the workers take a little in steps that are not slow
+		o.join(&y)
+		o.addCulprits(&y)
+		x.scale(1 - share)
+		x.peak, x.Culprits = x.peak*(1-share), rest
+		return
 	}
 }
 
@@ -84,9 +93,9 @@ func (x *Finding) addCulprits(y *Finding) {
 	}
 }
 
-// blames reports whether a process is one of the culprits.
+// blames reports whether a process is a culprit, of a tenth or more of what the largest culprit cost.
 func (x *Finding) blames(pid uint32) bool {
-	return slices.ContainsFunc(x.Culprits, func(c tick.Culprit) bool { return c.Thread.PID == pid })
+	return slices.ContainsFunc(x.Culprits, func(c tick.Culprit) bool { return c.Thread.PID == pid && 10*c.Lost >= x.Culprits[0].Lost })
 }
 
 // holdsLock reports whether the main culprit of a finding is also reported as the holder of a lock
