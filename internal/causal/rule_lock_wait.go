@@ -45,7 +45,7 @@ var lockWait = Rule{
 			case acts(group):
 				return group, "was busy while the job waited " + p.awaits().what
 			}
-			return group, "held a lock, or had not finished"
+			return group, holdsLock
 		},
 		Started: true,
 		Word:    "locks",
@@ -78,6 +78,9 @@ func (w *Window) noPeer() (out []Finding) {
 	}
 	return out
 }
+
+// holdsLock is what a thread did that was not blocked itself.
+const holdsLock = "held a lock, or had not finished"
 
 // receiver is the group of waits for threads that may receive requests.
 const receiver = "receiver"
