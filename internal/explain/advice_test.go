@@ -55,6 +55,9 @@ func TestAdviceFollowsFromTheRoot(t *testing.T) {
 		{"a worker decodes", "input-wait", []tick.Culprit{worker(tick.ActivityCompute, 9)}, []string{"num_workers", "prefetch_factor", "decode"}, []string{"renice", "taskset", "disk"}},
 		{"workers decode on all CPUs that they have", "input-wait", []tick.Culprit{worker(tick.ActivityCompute, 5), worker(tick.ActivityCrowd, 5)}, []string{"more workers do not help"}, []string{"num_workers", "renice", "taskset"}},
 		{"a worker sleeps", "input-wait", []tick.Culprit{worker(tick.ActivitySleep, 9)}, []string{"sleep"}, []string{"decode"}},
+		{"a program that the job started computes", "input-wait", []tick.Culprit{{Thread: thread("feed", 41, 41), Root: tick.Root{Whose: tick.RelationWorker, Did: tick.ActivityCompute}, Cmdline: "feed --rows 64"}}, []string{"make feed faster", "keep it running"}, []string{"num_workers"}},
+		{"a worker that multiprocessing started computes", "input-wait", []tick.Culprit{{Thread: thread("python3", 41, 41), Root: tick.Root{Whose: tick.RelationWorker, Did: tick.ActivityCompute}, Cmdline: "python3 -c from multiprocessing.spawn import spawn_main"}}, []string{"num_workers"}, []string{"keep it running"}},
+		{"a thread receives what a pool returns", "gil-wait", []tick.Culprit{{Thread: thread("python3", 7, 9), Own: true, At: "/usr/lib/python3.13/multiprocessing/connection.py:251 in _ConnectionBase.recv()"}}, []string{"return less", "unpickles"}, []string{"to another process"}},
 		{"a worker takes messages from a queue", "input-wait", []tick.Culprit{{Thread: thread("indexer", 41, 41), What: "was busy while the job waited " + tick.ForCall}}, []string{"make indexer faster"}, []string{"num_workers"}},
 		{"a reader of the job's log sleeps", "input-wait", []tick.Culprit{{Thread: thread("collector", 41, 41), What: "slept while the job waited " + tick.ForOutput}}, []string{"make collector faster", "pipe", "another thread"}, []string{"num_workers", "prefetch"}},
 		{"a process answers the job's requests", "input-wait", []tick.Culprit{{Thread: thread("manager", 41, 41), Root: tick.Root{Whose: tick.RelationWorker, Did: tick.ActivityCompute}, What: "answered late: the job waited " + tick.ForReply}}, []string{"make manager answer faster", "send fewer requests"}, []string{"num_workers", "local disk"}},
@@ -74,7 +77,7 @@ func TestAdviceFollowsFromTheRoot(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := chainOfRule(tt.rule, 0, tt.culprits...)
-			got := wordsFor(&c).fix(&c, &victim{name: "python3", cpus: 2})
+			got := wordsFor(&c).fix(&c, &victim{name: "python3", cpus: 2, where: tick.Where{Cmdline: "python3 train.py"}})
 			for _, w := range tt.want {
 				if !strings.Contains(got, w) {
 					t.Errorf("%q does not say %q", got, w)

@@ -53,7 +53,10 @@ var hostCauses = map[string]causeWords{
 		cause: func(c *tick.Chain, v *victim) string {
 			return v.name + " waited for the Python GIL: " + culprits(c)
 		},
-		fix: func(*tick.Chain, *victim) string {
+		fix: func(c *tick.Chain, _ *victim) string {
+			if receives(c) {
+				return fixReceiver
+			}
 			return "move that thread's work to another process (multiprocessing, data loader workers), or to code that releases the GIL"
 		},
 	},
@@ -194,6 +197,29 @@ func fixWait(c *tick.Chain, v *victim) string {
 		return "make " + culpritNames(c) + " answer faster, send the request from another thread while the steps go on, or send fewer requests (many in one)"
 	case ended(c, tick.ForCall):
 		return "make " + culpritNames(c) + " faster, or let another thread wait for it"
+	case receives(c):
+		return fixReceiver
+	case c.Rule == "input-wait" && otherProgram(c, v):
+		return "make " + culpritNames(c) + " faster, read its output ahead in another thread while the steps go on, or keep it running if the job starts it again and again"
 	}
 	return fixRoot(c, v)
+}
+
+// fixReceiver is the advice for a thread that receives what worker processes return.
+const fixReceiver = "return less from the worker processes, or fewer objects (NumPy arrays or shared memory instead of lists): a thread of the job unpickles what they return, and holds the GIL meanwhile"
+
+// receives reports whether the largest culprit is a thread of the job that receives objects from a process.
+func receives(c *tick.Chain) bool {
+	return len(c.Culprits) > 0 && c.Culprits[0].Own && strings.Contains(c.Culprits[0].At, "multiprocessing/connection.py")
+}
+
+// otherProgram reports whether the largest culprit computes and runs another program than the job: it is no data
+// loader's worker. Workers that Python's multiprocessing starts are.
+func otherProgram(c *tick.Chain, v *victim) bool {
+	if len(c.Culprits) == 0 {
+		return false
+	}
+	x := &c.Culprits[0]
+	return x.Root.Did == tick.ActivityCompute && x.Cmdline != "" && v.where.Cmdline != "" && x.Cmdline != v.where.Cmdline &&
+		!strings.Contains(x.Cmdline, "multiprocessing")
 }
