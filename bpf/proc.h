@@ -51,6 +51,21 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
+/*
+ * Does a thread that has begun a new program keep its account? An enrolled one does: it has no open
+ * calls, and the wait for it goes on. Its stacks were those of the last program.
+ */
+static __always_inline bool keeps_account(__u32 tid)
+{
+	struct thread *t = tracked(tid) ? bpf_map_lookup_elem(&threads, &tid) : NULL;
+
+	if (!t || !t->clock.hop)
+		return false;
+	bpf_map_delete_elem(&profiles, &tid);
+	t->tstate = 0;
+	return true;
+}
+
 /* A new program has none of its predecessor's open calls. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
@@ -59,8 +74,10 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 
 	if (!bpf_map_lookup_elem(&targets, &tgid))
 		return 0;
-	forget_thread(old_pid);
-	forget_thread(task->pid);
+	if (old_pid != task->pid || !keeps_account(task->pid)) {
+		forget_thread(old_pid);
+		forget_thread(task->pid);
+	}
 	drop_space(tgid);
 	py_forget(tgid);
 	tell(RECORD_EXEC, task, 0);

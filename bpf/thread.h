@@ -154,8 +154,8 @@ struct {
 volatile __u32 levers_changed = 0;
 
 /*
- * threads: tid -> state. Written by the thread, deleted at its exit and exec. When full, calls are
- * counted but not timed, which counts as drops.
+ * threads: tid -> state. Written by the thread, deleted at its exit and, unless it is enrolled, at
+ * exec. When full, calls are counted but not timed, which counts as drops.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -32,16 +32,8 @@ func TestWorkersInTurns(t *testing.T) {
 			}
 			child.Send("go")
 			child.Line("done")
-			enrolled := 0
-			if err := tr.Threads(func(_ uint32, s *probes.ThreadState, _ uint64) {
-				if s.Clock.Hop == 1 {
-					enrolled++
-				}
-			}); err != nil {
-				t.Fatal(err)
-			}
-			if enrolled != 8 {
-				t.Errorf("%d of 8 workers are enrolled", enrolled)
+			if n := countEnrolled(t, tr); n != 8 {
+				t.Errorf("%d of 8 workers are enrolled", n)
 			}
 			child.Send("")
 			if err := child.Wait(); err != nil {
@@ -49,4 +41,41 @@ func TestWorkersInTurns(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A child that ended a wait before it executed another program is still enrolled: what that program does explains
+// further waits for it.
+func TestWorkerExecutes(t *testing.T) {
+	t.Parallel()
+	testkit.NeedBPF(t)
+	library, program := polls(t, "newprogram")
+	tr := tracer(t, probes.Options{Rows: libraryRows(rowsNamed(t, "cudaEventQuery")), AllWaits: true})
+	attach(t, tr, library, events.LibCudart)
+	child := testkit.Start(t, exec.Command(program))
+	child.Line("ready")
+	if err := tr.Trace(uint32(child.PID()), probes.Target{Follow: true}); err != nil {
+		t.Fatal(err)
+	}
+	child.Send("go")
+	child.Line("done")
+	if n := countEnrolled(t, tr); n != 1 {
+		t.Errorf("%d processes are enrolled, want the child", n)
+	}
+	child.Send("")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// countEnrolled returns the number of threads that are enrolled because a traced thread waited for them.
+func countEnrolled(t *testing.T, tr *probes.Tracer) (n int) {
+	t.Helper()
+	if err := tr.Threads(func(_ uint32, s *probes.ThreadState, _ uint64) {
+		if s.Clock.Hop == 1 {
+			n++
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
