@@ -3,6 +3,7 @@ package causal
 import (
 	"cmp"
 	"maps"
+	"net"
 	"slices"
 
 	"ingero/internal/govern"
@@ -152,16 +153,52 @@ func (w *Window) talks(x *Finding, take func(h *HostSample)) {
 	for i := range x.Culprits {
 		pids[x.Culprits[i].Thread.PID] = true
 	}
-	names := w.namesOf(x)
+	names, exchanged := w.namesOf(x), w.traffics(pids)
 	for i := range w.host {
 		switch h := &w.host[i]; {
 		case !pids[h.PID] || h.PID == 0 || h.FromClient():
 		case h.PID == x.PID && h.Comm != "" && names != nil && !names[h.Comm]: // the peer of another thread
+		case h.PID != x.PID && serves(exchanged, x.PID, &h.HostSum): // the peer is the process itself
 		default:
 			take(h)
 		}
 	}
 }
+
+// traffic is the TCP data, in bytes, of a process with a peer.
+type traffic struct{ sent, received uint64 }
+
+// traffics returns the TCP data of processes by peer.
+func (w *Window) traffics(pids map[uint32]bool) map[asked]traffic {
+	out := map[asked]traffic{}
+	for i := range w.host {
+		h := &w.host[i]
+		if !pids[h.PID] || h.Kind != tick.HostSend && h.Kind != tick.HostReceive {
+			continue
+		}
+		k := asked{h.PID, h.Object}
+		x := out[k]
+		if h.Kind == tick.HostSend {
+			x.sent += h.Bytes
+		} else {
+			x.received += h.Bytes
+		}
+		out[k] = x
+	}
+	return out
+}
+
+// serves reports whether a process may be a client's peer: it exchanged about as much with clients at the peer's address as
+// the client with the peer. The kernel's sums do not have the process's own port.
+func serves(exchanged map[asked]traffic, pid uint32, client *tick.HostSum) bool {
+	address, _, _ := net.SplitHostPort(client.Object)
+	peer, own := exchanged[asked{client.PID, client.Object}], exchanged[asked{pid, address}]
+	return peer.sent > 0 && peer.received > 0 && like(peer.sent, own.received) && like(peer.received, own.sent)
+}
+
+// like reports whether two sides may have counted the same data: a tick may have the data of one side only, and a server
+// may have other clients.
+func like(a, b uint64) bool { return a <= 4*b && b <= 4*a }
 
 // busiestPeer returns the TCP peer that the process of a finding, or one of its culprits, queries most; if it
 // queries none, the peer that sends it data most often. ok is false if there is none.

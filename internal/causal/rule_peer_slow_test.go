@@ -55,6 +55,45 @@ func TestReceiver(t *testing.T) {
 	}
 }
 
+// A process that waits for a client which it started itself is idle. It waits for a peer if that program exchanges much
+// more or less with the peer than the process with clients at the same address, or if it is unknown what it exchanges.
+func TestClientOfOwn(t *testing.T) {
+	tcp := func(kind tick.HostEvent, pid uint32, object string, bytes uint64) tick.HostSum {
+		return tick.HostSum{HostKey: tick.HostKey{Kind: kind, PID: pid, Object: object}, Count: 1000, Bytes: bytes}
+	}
+	client := events.Thread{PID: 42, TID: 42, Parent: 7, Name: events.NameOf("client")}
+	atPoll := tick.WakerShare{Times: tick.Times{Blocked: uint64(4 * ms)}, Reason: events.ReasonPoll, Root: client}
+	for _, tt := range []struct {
+		name           string
+		peer           string
+		asks, receives uint64 // bytes
+		kind           tick.HostEvent
+		want           string // rule
+	}{
+		{"a client", "[::1]:8000", 4100, 8000, tick.HostSend, ""},
+		{"a worker that reads from a store", "[::1]:9000", 4100, 800_000, tick.HostSend, "peer-slow"},
+		{"a worker that writes to a store", "[::1]:9000", 400_000, 8000, tick.HostSend, "peer-slow"},
+		{"a worker with a peer elsewhere", "10.0.0.9:8000", 4100, 8000, tick.HostSend, "peer-slow"},
+		{"a worker with little data in a store", "[::1]:9000", 400, 800, tick.HostSend, "peer-slow"},
+		{"a worker that connects to a store", "[::1]:9000", 0, 0, tick.HostConnect, "peer-slow"},
+		{"a worker with a UDP store", "[::1]:9000", 4100, 8000, tick.HostUDPSend, "peer-slow"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := New(1)
+			job := []tick.Process{{PID: 7, Comm: "serve"}, {PID: 42, PPID: 7, Comm: "client"}}
+			sums := []tick.HostSum{tcp(tick.HostReceive, 7, "::1", 4000), tcp(tick.HostSend, 7, "::1", 8000),
+				tcp(tt.kind, 42, tt.peer, tt.asks), tcp(tick.HostReceive, 42, tt.peer, tt.receives)}
+			e.Tick(&tick.Tick{Time: wall(start), Window: time.Second, Processes: job, HostSums: sums})
+			e.Add(with(1000, 5, 4*ms, ledger.Wait{NS: 4 * ms, State: events.WaitBlocked, Reason: events.ReasonLock, Who: helper, Waker: atPoll}))
+			got, _ := e.Tick(&tick.Tick{Time: wall(start + 20*s1), Window: 20 * time.Second, Processes: job, HostSums: sums})
+			if tt.want == "" && len(got) != 0 || tt.want != "" && (len(got) != 1 || got[0].Rule != tt.want) {
+				show(t, got)
+				t.Errorf("%d chains, want %q", len(got), tt.want)
+			}
+		})
+	}
+}
+
 // A peer of another thread of the process, by its name, is not the one that a thread waits for.
 func TestPeerOfThread(t *testing.T) {
 	job := []tick.Process{{PID: 7, Comm: "python3"}}
