@@ -20,7 +20,7 @@ func (e *Engine) chain(x *Finding, t *tick.Tick) *tick.Chain {
 		c.Agent = e.agent != 0 && c.Thread.PID == e.agent
 	}
 	c := &tick.Chain{
-		ID: x.id, Rule: x.rule.Name, Severity: x.Severity, PID: x.PID, TID: x.TID, Op: x.Op,
+		ID: x.id, Rule: x.rule.Name, Severity: x.Severity, PID: x.PID, TID: x.TID, Op: x.Op, Stack: x.Stack,
 		From: wall(x.From), To: wall(x.To), Lost: time.Duration(x.Lost), LostMin: time.Duration(x.Min), LostMax: time.Duration(x.Max),
 		Window: time.Duration(x.Window), Excess: time.Duration(x.excess), Steps: x.Steps, Slow: x.Slow, Confidence: x.Confidence,
 		Baseline: x.Baseline, StepP50: time.Duration(x.P50), StepP99: time.Duration(x.P99), Without: time.Duration(x.Without),

@@ -60,6 +60,7 @@ func (e *Engine) add(s *ledger.Step) {
 	}
 	var r record
 	e.record(&r, s)
+	r.closedAt = x.see(s.Kind, s.Stack)
 	r.early = x.steps < earlySteps
 	x.steps++
 	x.push(&r, e.quota)

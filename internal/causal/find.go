@@ -9,6 +9,7 @@ import (
 type Finding struct {
 	PID, TID uint32
 	Op       events.Op
+	Stack    uint32 // as in tick.Chain
 	Group    string // distinguishes findings of one rule and process
 	From, To int64
 	// Lost is in [Min, Max], ns; both 0: exactly Lost. Window is the observed time; 0: as long as

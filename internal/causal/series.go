@@ -41,6 +41,7 @@ type record struct {
 	lead          int64  // of cpu: until the first launch
 	gap           int64  // of cpu: between calls
 	codeAt        uint32 // stack of most of its longest gap's time on a CPU, 0: unknown
+	closedAt      uint32 // latest stack of a closing call of its kind, 0: unknown
 	slept         int64  // of blocked: it slept of its own accord
 	sleptAt       uint32 // stack of its longest sleep, 0: unknown
 	waited        int64  // runnable, throttled
@@ -93,7 +94,20 @@ type series struct {
 	usual    float64 // length of half of the steps, ns
 	steps    int     // total number
 	reached  [maxKinds]reached
+	closedAt [maxKinds]closedAt
 	slots    [windowSeconds]slot
+}
+
+// closedAt is the latest stack of a closing call, for steps of one kind. Most calls have none.
+type closedAt struct{ kind, stack uint32 }
+
+// see takes in the closing call's stack, 0: none, and returns the latest one of the kind.
+func (s *series) see(kind, stack uint32) uint32 {
+	x := &s.closedAt[kind%maxKinds]
+	if stack != 0 || x.kind != kind {
+		*x = closedAt{kind, stack}
+	}
+	return x.stack
 }
 
 // slot is one second of a series.

@@ -166,12 +166,15 @@ func diffChains(recorded, replayed []tick.Chain) ([]wire.ChainDifference, error)
 // chainLines returns the stored values of a chain as lines.
 func chainLines(c *tick.Chain) ([]string, error) {
 	x := *c
-	x.At, x.Spread, x.Replaced = "", nil, time.Time{}
+	x.At, x.Stack, x.Spread, x.Replaced = "", 0, nil, time.Time{}
 	x.From, x.To = x.From.UTC(), x.To.UTC()
 	if x.Confidence != x.Confidence { // NaN: unknown
 		x.Confidence = 0
 	}
 	x.Culprits = append([]tick.Culprit{}, x.Culprits...)
+	for i := range x.Culprits {
+		x.Culprits[i].Stack = 0
+	}
 	x.NotIt = append([]string{}, x.NotIt...)
 	x.Timeline = append([]tick.Moment{}, x.Timeline...)
 	for i := range x.Timeline {

@@ -109,7 +109,7 @@ var cudaCauses = map[string]causeWords{
 		fix: always("copy the next batch while the GPU computes (separate stream, pinned memory, non_blocking=True), and keep data on the GPU that is needed there again"),
 	},
 	"sync-heavy": {
-		head:  func(c *tick.Chain) string { return "waits for the GPU after each launch: " + whats(c) },
+		head:  func(c *tick.Chain) string { return "waits for the GPU after every few launches: " + whats(c) },
 		cause: culpritSentence("", " leaves the GPU idle while it prepares the next launch: "),
 		fix:   always("synchronize once per step: look for .item(), .cpu(), print(tensor) and boolean masks in the loop, and for CUDA_LAUNCH_BLOCKING=1"),
 	},

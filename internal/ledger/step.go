@@ -35,7 +35,9 @@ type Step struct {
 	// CodeStack is the ID of the stack in which the thread spent most of its longest time on a CPU
 	// between two calls, 0: unknown, or all were short.
 	CodeStack uint32
-	Loss      Loss
+	// Stack is the ID of the closing call's stack, 0: none was taken.
+	Stack uint32
+	Loss  Loss
 	// Behind is the part of the waits outside the closing call, ns, in which the GPU probably had
 	// launches left to do: it cost nothing.
 	Behind int64

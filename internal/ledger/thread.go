@@ -173,7 +173,7 @@ func (l *Ledger) emit(t *thread, c *events.Call, end int64) {
 	s := Step{PID: t.pid, TID: t.tid, From: t.from, To: end, Period: c == nil, Calls: o.calls, Launches: cmp.Or(o.counted, o.launches), Marks: o.marks, Graph: o.graph}
 	s.Kind = uint32(bits.Len32(s.Launches))
 	if c != nil {
-		s.Op = c.Op
+		s.Op, s.Stack = c.Op, c.Stack
 		s.GraphsKnown = c.Flags&(events.CallGraphs|events.CallNoGraphs) != 0
 		s.Kind |= uint32(c.Op)<<16 | c.Tag&7<<8
 		s.Loss = o.tail.loss(o, c)

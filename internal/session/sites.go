@@ -248,7 +248,7 @@ func (s *sites) setChains(chains []tick.Chain) {
 			was = placed{c.To, tally[key]{}, tally[threadKey]{}}
 		}
 		s.chains[c.ID] = was
-		c.At = was.ops.keep(s.ops, key{c.PID, c.Op}, &s.places)
+		c.At = cmp.Or(s.places.use(c.Stack), was.ops.keep(s.ops, key{c.PID, c.Op}, &s.places))
 		for j := range c.Culprits {
 			x := &c.Culprits[j]
 			another := x.Thread.OfProgram() && x.Thread.TID != c.TID

@@ -65,7 +65,8 @@ type Chain struct {
 	PID      uint32 // the victim
 	TID      uint32 // the victim's thread that lost most
 	Op       events.Op
-	At       string    // place in the program with most of the time of Op, in words; empty: unknown
+	Stack    uint32    `json:",omitempty"` // stack of the calls of Op that cost most, 0: unknown
+	At       string    // place of Stack, or that with most of the time of Op, in words; empty: unknown
 	From, To time.Time // the first and the last slow step
 
 	// Lost is the cost of the cause in wall time, between LostMin and LostMax if only an interval
