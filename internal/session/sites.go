@@ -51,31 +51,46 @@ type gilWaits struct {
 // threadKey is a thread of a process.
 type threadKey struct{ pid, tid uint32 }
 
-// places has the text of each stack that was used lately. The kernel sends a stack again only after
+// places has the place of each stack that was used lately. The kernel sends a stack again only after
 // it has forgotten it, so a stack in use must stay, however many others come.
-type places struct{ young, old map[uint32]string }
+type places struct{ young, old map[uint32]place }
 
-// add adds the text of a stack. When young is full, it becomes old, and the stacks that were old and
+// place is the text of a stack's place, and of its caller if that tells more: see events.Stack.
+type place struct{ at, caller string }
+
+// add adds the place of a stack. When young is full, it becomes old, and the stacks that were old and
 // not used meanwhile are evicted.
-func (p *places) add(stack uint32, text string) {
+func (p *places) add(stack uint32, x place) {
 	if p.young == nil || len(p.young) >= maxPlaces {
-		p.young, p.old = map[uint32]string{}, p.young
+		p.young, p.old = map[uint32]place{}, p.young
 	}
-	p.young[stack] = text
+	p.young[stack] = x
 }
 
-// use returns the text of a stack, "" if it is unknown. The stack counts as used.
-func (p *places) use(stack uint32) string {
+// get returns the place of a stack, empty if it is unknown. The stack counts as used.
+func (p *places) get(stack uint32) place {
 	if stack == 0 {
-		return ""
+		return place{}
 	}
-	text, young := p.young[stack]
+	x, young := p.young[stack]
 	if !young {
-		if text = p.old[stack]; text != "" {
-			p.add(stack, text)
+		if x = p.old[stack]; x.at != "" {
+			p.add(stack, x)
 		}
 	}
-	return text
+	return x
+}
+
+// use returns the text of a stack's place, "" if it is unknown. The stack counts as used.
+func (p *places) use(stack uint32) string { return p.get(stack).at }
+
+// withCaller returns the text of a stack's place and of its caller, if they are known. The stack counts as used.
+func (p *places) withCaller(stack uint32) string {
+	x := p.get(stack)
+	if x.caller == "" {
+		return x.at
+	}
+	return x.at + ", called by " + x.caller
 }
 
 // tally has the time spent in each stack.
@@ -95,7 +110,7 @@ func (s *sites) batch(stacks []events.Stack, calls []events.Call, waits []events
 	for i := range stacks {
 		x := &stacks[i]
 		if at := x.Place(); at != "" {
-			s.places.add(x.ID, at)
+			s.places.add(x.ID, place{at, x.Caller()})
 		}
 	}
 	for i := range calls {
@@ -254,9 +269,11 @@ func (s *sites) setChains(chains []tick.Chain) {
 			another := x.Thread.OfProgram() && x.Thread.TID != c.TID
 			switch {
 			case x.Stack != 0 && !another:
-				x.At = s.places.use(x.Stack)
+				x.At = s.places.withCaller(x.Stack)
 			case x.What != "" || len(x.CPUs) == 0 && x.Path == "": // else it only took a CPU: no thread waited
-				x.At = was.threads.keep(s.threads, threadKey{x.Thread.PID, x.Thread.TID}, &s.places)
+				who := threadKey{x.Thread.PID, x.Thread.TID}
+				x.At = was.threads.keep(s.threads, who, &s.places)
+				x.At = s.places.withCaller(was.threads.stackAt(who, x.At, &s.places))
 			}
 			if x.Waited = ""; another && x.At == "" {
 				x.Waited = s.places.use(x.Stack)
@@ -353,6 +370,17 @@ func (t tally[K]) place(k K, in *places) (at string) {
 		}
 	}
 	return at
+}
+
+// stackAt returns the stack with the most time at a place, 0 if there is none.
+func (t tally[K]) stackAt(k K, at string, in *places) (stack uint32) {
+	most := 0.0
+	for _, x := range t[k] {
+		if at != "" && x.ns > most && in.use(x.stack) == at {
+			stack, most = x.stack, x.ns
+		}
+	}
+	return stack
 }
 
 // forget drops all data of a process.

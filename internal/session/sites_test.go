@@ -53,27 +53,57 @@ func TestSites(t *testing.T) {
 func TestPlacesInUseStay(t *testing.T) {
 	const op, other = events.Op(0x0130), events.Op(0x0131)
 	s := newSites()
-	s.places.add(1, "chain")
-	s.places.add(2, "recurs")
-	s.places.add(3, "once")
+	s.places.add(1, place{at: "chain"})
+	s.places.add(2, place{at: "recurs"})
+	s.places.add(3, place{at: "once"})
+	s.places.add(4, place{"helper", "caller"})
 	call := func(op events.Op, stack uint32) {
 		s.batch(nil, []events.Call{{PID: 7, Op: op, Stack: stack, Weight: 1, Duration: 500}}, nil)
 	}
 	call(op, 1)
 	for i := range uint32(4 * maxPlaces) {
-		s.places.add(10+i, "other program")
+		s.places.add(10+i, place{at: "other program"})
 		if i%maxPlaces == 0 {
 			call(other, 2)
+			call(other, 4)
 			s.setChains([]tick.Chain{{PID: 7, Op: op}})
 		}
 	}
-	for stack, want := range map[uint32]string{1: "chain", 2: "recurs", 3: ""} {
-		if got := s.places.use(stack); got != want {
+	for stack, want := range map[uint32]string{1: "chain", 2: "recurs", 3: "", 4: "helper, called by caller"} {
+		if got := s.places.withCaller(stack); got != want {
 			t.Errorf("the place of stack %d is %q, want %q", stack, got, want)
 		}
 	}
 	if n := len(s.places.young) + len(s.places.old); n > 2*maxPlaces {
 		t.Errorf("%d places", n)
+	}
+}
+
+// A chain has the place of its own calls instead, if known. The place of a culprit in a helper has the helper's caller.
+func TestSitesOfStacks(t *testing.T) {
+	const op = events.Op(0x0130)
+	frame := func(name string) events.Frame {
+		return events.Frame{Kind: events.FrameNative, Func: name, Module: "/app", File: name + ".c", Line: 3}
+	}
+	s := newSites()
+	s.batch([]events.Stack{
+		{ID: 1, PID: 7, Frames: []events.Frame{{Kind: events.FrameNative, Func: "sync", Module: "/libcudart.so"}, frame("step")}},
+		{ID: 2, PID: 7, Frames: []events.Frame{{Kind: events.FrameNative, Func: "sync", Module: "/libcudart.so"}, frame("item")}},
+		{ID: 3, PID: 9, Own: true, Frames: []events.Frame{frame("nap"), frame("fetch")}},
+	}, []events.Call{{PID: 7, Op: op, Stack: 1, Weight: 1, Duration: 500}, {PID: 7, Op: op, Stack: 2, Weight: 1, Duration: 100}},
+		[]events.Wait{{PID: 7, TID: 7, State: events.WaitBlocked, Who: events.Thread{PID: 9, TID: 9, Parent: 7}, Stack: 3, Duration: 1000}})
+	chains := []tick.Chain{
+		{PID: 7, TID: 7, Op: op, Stack: 2, Culprits: []tick.Culprit{{What: "slept", Stack: 3}, {What: "slept", Thread: events.Thread{PID: 9, TID: 9, Parent: 7}}}},
+		{PID: 7, TID: 7, Op: op, Stack: 4},
+	}
+	s.setChains(chains)
+	if a, b := chains[0].At, chains[1].At; a != "item+0x0 (app) at item.c:3" || b != "step+0x0 (app) at step.c:3" {
+		t.Errorf("at %q and %q", a, b)
+	}
+	for i := range chains[0].Culprits {
+		if at, want := chains[0].Culprits[i].At, "nap (app) at nap.c:3, called by fetch (app) at fetch.c:3"; at != want {
+			t.Errorf("culprit %d is at %q, want %q", i, at, want)
+		}
 	}
 }
 
@@ -223,8 +253,8 @@ func TestSitesOfCulprits(t *testing.T) {
 func TestUsualWaitsHardlyCount(t *testing.T) {
 	s := newSites()
 	loop := events.Thread{PID: 8, TID: 8}
-	s.places.add(1, "poll")
-	s.places.add(2, "decode")
+	s.places.add(1, place{at: "poll"})
+	s.places.add(2, place{at: "decode"})
 	wait := func(state events.WaitState, stack uint32, ns int64) {
 		s.batch(nil, nil, []events.Wait{{PID: 7, TID: 7, State: state, Who: loop, Stack: stack, Duration: ns}})
 	}
@@ -254,7 +284,7 @@ func TestPlacesAreThoseOfSlowSteps(t *testing.T) {
 	s := newSites()
 	worker := events.Thread{PID: 8, TID: 8}
 	for i, at := range []string{"read", "exit", "step", "shutdown"} {
-		s.places.add(uint32(i)+1, at)
+		s.places.add(uint32(i)+1, place{at: at})
 	}
 	spend := func(workerAt, callAt uint32, ns int64) {
 		s.batch(nil, []events.Call{{PID: 7, Op: op, Stack: callAt, Weight: 1, Duration: ns}},
@@ -276,8 +306,8 @@ func TestPlacesAreThoseOfSlowSteps(t *testing.T) {
 	check(2, "shutdown", "exit")
 	spend(5, 6, 900e6) // the names come late
 	check(3, "shutdown", "exit")
-	s.places.add(5, "decode")
-	s.places.add(6, "launch")
+	s.places.add(5, place{at: "decode"})
+	s.places.add(6, place{at: "launch"})
 	check(3, "launch", "decode")
 	op = 0x0140 // of a chain that is judged anew
 	spend(1, 3, 1e6)

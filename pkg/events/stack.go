@@ -132,6 +132,29 @@ func (s *Stack) Place() string {
 	return ""
 }
 
+// Caller describes the native function that called the site of an own stack: the site may be a helper that sleeps. It is
+// "" if the line of the call is unknown.
+func (s *Stack) Caller() string {
+	site := s.Site()
+	if !s.Own || site == nil || site.Kind != FrameNative {
+		return ""
+	}
+	inside := true // of the site, or of what it called
+	for i := range s.Frames {
+		f := &s.Frames[i]
+		switch {
+		case f == site:
+			inside = false
+		case !inside && f.Kind == FrameNative && f.Func != site.Func: // a function can call itself
+			if f.Line > 0 {
+				return f.place(false)
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
 // Place describes where a frame is: "train.py:142 in forward()", "sgemm+0x1d4 (libcublas.so.12)".
 func (f *Frame) Place() string { return f.place(true) }
 

@@ -31,6 +31,32 @@ func TestPlace(t *testing.T) {
 	}
 }
 
+// A place in a helper has its caller, if the line of the call is known.
+func TestCaller(t *testing.T) {
+	nap := Frame{Kind: FrameNative, Func: "clock_nanosleep", Module: "/lib/libc.so.6"}
+	helper := Frame{Kind: FrameNative, Func: "sleep_us", Module: "/app", File: "t.h", Line: 64}
+	app := Frame{Kind: FrameNative, Func: "acquire", Offset: 0x29, Module: "/app", File: "lock.c", Line: 8}
+	stripped := Frame{Kind: FrameNative, Func: "run", Module: "/app"}
+	line := Frame{Kind: FramePython, Func: "f", File: "a.py", Line: 3}
+	for _, tt := range []struct {
+		name   string
+		frames []Frame
+		own    bool
+		want   string
+	}{
+		{"a helper", []Frame{nap, helper, app, stripped}, true, "acquire (app) at lock.c:8"},
+		{"a helper that calls itself", []Frame{nap, helper, helper, app}, true, "acquire (app) at lock.c:8"},
+		{"a caller without lines", []Frame{nap, helper, stripped, app}, true, ""},
+		{"the outermost function", []Frame{nap, app}, true, ""},
+		{"Python", []Frame{nap, line, app}, true, ""},
+		{"a call", []Frame{nap, helper, app}, false, ""},
+	} {
+		if got := (&Stack{Own: tt.own, Frames: tt.frames}).Caller(); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
 // The place of a call is in the user's own code rather than in libraries, and in Python rather than
 // in the interpreter.
 func TestSite(t *testing.T) {
