@@ -316,6 +316,9 @@ func (t *targets) mapped(pid uint32, path string, seen, since time.Time) bool {
 	if p.traced.After(seen) {
 		seen = p.traced
 	}
+	if since.After(seen) { // other processes mapped it before, so nothing was missed
+		seen = since
+	}
 	switch {
 	case t.gated: // the process was stopped in between
 		if p.Mapped.IsZero() {
@@ -323,9 +326,6 @@ func (t *targets) mapped(pid uint32, path string, seen, since time.Time) bool {
 		}
 	case p.Attached.IsZero() || p.Mapped.IsZero() && !since.IsZero() && since.Before(p.Attached):
 		p.Mapped = since
-		if since.After(seen) { // other processes mapped it before, so nothing was missed
-			seen = since
-		}
 		if seen.After(p.Attached) {
 			p.Attached = seen
 		}

@@ -140,3 +140,16 @@ func TestVictims(t *testing.T) {
 		}
 	}
 }
+
+// The trace of a process begins when it maps a library that has had its probes since another process mapped it.
+func TestMappedAfterAnotherProcess(t *testing.T) {
+	for _, gated := range []uint32{0, shellPID} {
+		x := newTargets(decode.Clock{}, &reporter{log: slog.New(slog.DiscardHandler), notify: func(Notice) {}}, &LiveOptions{Gated: gated})
+		x.admit(&proc.Process{PID: programPID}, false, time.Time{})
+		probed, mapped := time.Unix(1, 0), time.Unix(5, 0)
+		x.mapped(programPID, "/lib/libcudart.so", probed, mapped)
+		if p := x.procs[programPID]; !p.Mapped.Equal(mapped) || !p.Attached.Equal(mapped) {
+			t.Errorf("gated by %d: mapped at %v, attached at %v, want %v", gated, p.Mapped, p.Attached, mapped)
+		}
+	}
+}
