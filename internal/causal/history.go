@@ -20,6 +20,7 @@ const (
 type ProcessHistory struct {
 	PID         uint32
 	Comm        string
+	first       string                          // its first name
 	Mapped      int64                           // Unix ns: when it mapped a traced library; 0: unknown
 	MissedCalls bool                            // calls before the attach were not seen
 	First       int64                           // Unix ns: start of the first second in which the process was known
@@ -97,7 +98,7 @@ func (e *Engine) note(t *tick.Tick) {
 		if b == nil {
 			continue
 		}
-		b.Comm, b.seen, b.Ended = p.Comm, e.ticks, 0
+		b.Comm, b.first, b.seen, b.Ended = p.Comm, cmp.Or(b.first, p.Comm), e.ticks, 0
 		b.MissedCalls = !p.Mapped.IsZero() && p.Attached.Sub(p.Mapped) > 100*time.Millisecond
 		if !p.Mapped.IsZero() {
 			b.Mapped = p.Mapped.UnixNano()

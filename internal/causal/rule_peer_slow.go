@@ -259,7 +259,7 @@ func (w *Window) silentPeer(x *Finding) (peer string, ok bool) {
 	return most(silent)
 }
 
-// namesOf returns the names of a finding's process, of its thread, and of the threads of the process that it
+// namesOf returns the names of a finding's process, now and at first, of its thread, and of the threads of the process that it
 // waited for; nil if the name of its thread is unknown.
 func (w *Window) namesOf(x *Finding) map[string]bool {
 	i := slices.IndexFunc(w.Tick.Threads, func(t tick.Thread) bool { return t.PID == x.PID && t.TID == x.TID })
@@ -271,6 +271,9 @@ func (w *Window) namesOf(x *Finding) map[string]bool {
 		if p := &w.Tick.Processes[i]; p.PID == x.PID {
 			names[p.Comm] = true
 		}
+	}
+	if b := w.e.histories[x.PID]; b != nil {
+		names[b.first] = true
 	}
 	for i := range x.Culprits {
 		if c := &x.Culprits[i]; c.Own {

@@ -103,12 +103,14 @@ func TestPeerOfThread(t *testing.T) {
 	}{
 		{"the thread itself", "engine", "engine", "tool-call"},
 		{"before it had its name", "engine", "python3", "tool-call"},
+		{"before the process named itself", "engine", "vllm", "tool-call"},
 		{"another thread", "engine", "heartbeat", ""},
 		{"a thread without a known name", "engine", "", "tool-call"},
 		{"the name of the thread is unknown", "", "heartbeat", "tool-call"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := New(1)
+			e.Tick(&tick.Tick{Time: wall(start), Window: time.Second, Processes: []tick.Process{{PID: 7, Comm: "vllm"}}})
 			steps := with(1000, 50, 400*ms, ledger.Wait{NS: 400 * ms, State: events.WaitBlocked, Reason: events.ReasonPoll})
 			e.Add(steps)
 			got, _ := e.Tick(&tick.Tick{

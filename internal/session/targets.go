@@ -42,6 +42,7 @@ type process struct {
 	noted       time.Time // when a mapping of a library was last recorded
 	role        role      // whether a trace of named processes waits for its end
 	fresh       int64     // its fork or exec, in Unix ns, if that made it young; 0: none did
+	renamed     bool      // it has another name than at its start or exec
 	endReported bool      // a tick has reported its end
 	counted     bool      // its counts have been read since that tick
 	// entryOnly is set if a return probe would harm the process.
@@ -264,7 +265,7 @@ func (t *targets) execed(e *tick.ProcEvent) {
 		}
 	}
 	if err == nil {
-		p.Comm, p.Exe = now.Comm, now.Exe
+		p.Comm, p.Exe, p.renamed = now.Comm, now.Exe, false
 		p.locate(&now)
 	}
 }
@@ -285,14 +286,26 @@ func (t *targets) end(p *process, at time.Time) {
 	t.report.notify(Notice{Kind: NoticeEnded, PID: p.PID, Comm: p.Comm})
 }
 
-// checkAlive records the end of processes whose exit event was lost, and returns them.
+// maxRenamed bounds the processes whose names are read again at a tick, any of all.
+const maxRenamed = 64
+
+// checkAlive records the end of processes whose exit event was lost, and returns them. It takes in the first new name
+// of the others: many programs name themselves once they run. Some do so again for each task: each name is a metric series.
 func (t *targets) checkAlive(now time.Time) (ended []uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	read := 0
 	for pid, p := range t.procs {
-		if p.Ended.IsZero() && errors.Is(syscall.Kill(int(pid), 0), syscall.ESRCH) {
+		switch {
+		case !p.Ended.IsZero():
+		case errors.Is(syscall.Kill(int(pid), 0), syscall.ESRCH):
 			t.end(p, now)
 			ended = append(ended, pid)
+		case read < maxRenamed && !p.renamed:
+			read++
+			if name := t.fs.ThreadName(pid, pid); name != "" && name != p.Comm {
+				p.Comm, p.renamed = name, true
+			}
 		}
 	}
 	return ended

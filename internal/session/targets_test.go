@@ -153,3 +153,22 @@ func TestMappedAfterAnotherProcess(t *testing.T) {
 		}
 	}
 }
+
+// A process that names itself after its start has the new name, but not the names of its tasks after that.
+func TestProcessNamesItself(t *testing.T) {
+	pid := uint32(os.Getpid())
+	x := newTargets(decode.Clock{}, &reporter{log: slog.New(slog.DiscardHandler), notify: func(Notice) {}}, &LiveOptions{})
+	x.admit(&proc.Process{PID: pid, Comm: "python3"}, false, time.Time{})
+	x.fs.Root = testkit.Tree(t, nil)
+	if x.checkAlive(time.Unix(1, 0)); x.procs[pid].Comm != "python3" {
+		t.Errorf("without a readable name: %q", x.procs[pid].Comm)
+	}
+	x.fs.Root = testkit.Tree(t, map[string]string{fmt.Sprintf("%d/task/%d/comm", pid, pid): "rank0\n"})
+	if x.checkAlive(time.Unix(2, 0)); x.procs[pid].Comm != "rank0" {
+		t.Errorf("the name is %q, want rank0", x.procs[pid].Comm)
+	}
+	x.fs.Root = testkit.Tree(t, map[string]string{fmt.Sprintf("%d/task/%d/comm", pid, pid): "task7\n"})
+	if x.checkAlive(time.Unix(3, 0)); x.procs[pid].Comm != "rank0" {
+		t.Errorf("the name is %q, want rank0", x.procs[pid].Comm)
+	}
+}
