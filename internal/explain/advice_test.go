@@ -47,17 +47,24 @@ func TestAdviceFollowsFromTheRoot(t *testing.T) {
 	worker := func(did tick.Activity, lost int) tick.Culprit {
 		return tick.Culprit{Thread: thread("pt_data_worker", 41, 41), Root: tick.Root{Whose: tick.RelationWorker, Did: did}, Lost: time.Duration(lost) * ms}
 	}
+	begun := func(pid, at uint32) tick.Culprit {
+		return tick.Culprit{Thread: events.Thread{PID: pid, TID: pid, Start: at, Name: events.NameOf("feed")}, Root: tick.Root{Whose: tick.RelationWorker, Did: tick.ActivityCompute}, Lost: 9 * ms}
+	}
 	for _, tt := range []struct {
 		name, rule string
 		culprits   []tick.Culprit
 		want, not  []string
 	}{
+		{"processes that start again and again", "input-wait", []tick.Culprit{begun(41, 1000), begun(42, 1100)}, []string{"why feed ends", "persistent_workers=True"}, []string{"num_workers"}},
+		{"workers that started at other times than those of the waits", "input-wait", []tick.Culprit{begun(41, 1000), begun(42, 1300)}, []string{"num_workers"}, []string{"persistent_workers"}},
+		{"workers that started together", "input-wait", []tick.Culprit{begun(41, 1000), begun(42, 1001)}, []string{"num_workers"}, []string{"persistent_workers"}},
 		{"a worker decodes", "input-wait", []tick.Culprit{worker(tick.ActivityCompute, 9)}, []string{"num_workers", "prefetch_factor", "decode"}, []string{"renice", "taskset", "disk"}},
 		{"workers decode on all CPUs that they have", "input-wait", []tick.Culprit{worker(tick.ActivityCompute, 5), worker(tick.ActivityCrowd, 5)}, []string{"more workers do not help"}, []string{"num_workers", "renice", "taskset"}},
 		{"a worker sleeps", "input-wait", []tick.Culprit{worker(tick.ActivitySleep, 9)}, []string{"sleep"}, []string{"decode"}},
 		{"a program that the job started computes", "input-wait", []tick.Culprit{{Thread: thread("feed", 41, 41), Root: tick.Root{Whose: tick.RelationWorker, Did: tick.ActivityCompute}, Cmdline: "feed --rows 64"}}, []string{"make feed faster", "keep it running"}, []string{"num_workers"}},
 		{"a worker that multiprocessing started computes", "input-wait", []tick.Culprit{{Thread: thread("python3", 41, 41), Root: tick.Root{Whose: tick.RelationWorker, Did: tick.ActivityCompute}, Cmdline: "python3 -c from multiprocessing.spawn import spawn_main"}}, []string{"num_workers"}, []string{"keep it running"}},
 		{"a thread receives what a pool returns", "gil-wait", []tick.Culprit{{Thread: thread("python3", 7, 9), Own: true, At: "/usr/lib/python3.13/multiprocessing/connection.py:251 in _ConnectionBase.recv()"}}, []string{"return less", "unpickles"}, []string{"to another process"}},
+		{"a thread that receives is blocked", "lock-wait", []tick.Culprit{{Thread: thread("python3", 7, 9), Own: true, What: "was blocked itself: pipe", At: "/usr/lib/python3.13/multiprocessing/connection.py:251 in _ConnectionBase.recv()"}}, nil, []string{"return less", "unpickles"}},
 		{"a worker takes messages from a queue", "input-wait", []tick.Culprit{{Thread: thread("indexer", 41, 41), What: "was busy while the job waited " + tick.ForCall}}, []string{"make indexer faster"}, []string{"num_workers"}},
 		{"a reader of the job's log sleeps", "input-wait", []tick.Culprit{{Thread: thread("collector", 41, 41), What: "slept while the job waited " + tick.ForOutput}}, []string{"make collector faster", "pipe", "another thread"}, []string{"num_workers", "prefetch"}},
 		{"a process answers the job's requests", "input-wait", []tick.Culprit{{Thread: thread("manager", 41, 41), Root: tick.Root{Whose: tick.RelationWorker, Did: tick.ActivityCompute}, What: "answered late: the job waited " + tick.ForReply}}, []string{"make manager answer faster", "send fewer requests"}, []string{"num_workers", "local disk"}},

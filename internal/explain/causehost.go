@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"ingero/internal/tick"
 )
@@ -199,6 +200,8 @@ func fixWait(c *tick.Chain, v *victim) string {
 		return "make " + culpritNames(c) + " faster, or let another thread wait for it"
 	case receives(c):
 		return fixReceiver
+	case c.Rule == "input-wait" && startsAnew(c):
+		return "find out why " + culpritNames(c) + " ends: the job waits for the first input of each new process; keep it running (for data loaders: persistent_workers=True), or make its start cheaper"
 	case c.Rule == "input-wait" && otherProgram(c, v):
 		return "make " + culpritNames(c) + " faster, read its output ahead in another thread while the steps go on, or keep it running if the job starts it again and again"
 	}
@@ -208,9 +211,33 @@ func fixWait(c *tick.Chain, v *victim) string {
 // fixReceiver is the advice for a thread that receives what worker processes return.
 const fixReceiver = "return less from the worker processes, or fewer objects (NumPy arrays or shared memory instead of lists): a thread of the job unpickles what they return, and holds the GIL meanwhile"
 
-// receives reports whether the largest culprit is a thread of the job that receives objects from a process.
+// receives reports whether the largest culprit is a thread of the job that receives objects from a process. One
+// that was blocked itself unpickles none.
 func receives(c *tick.Chain) bool {
-	return len(c.Culprits) > 0 && c.Culprits[0].Own && strings.Contains(c.Culprits[0].At, "multiprocessing/connection.py")
+	if len(c.Culprits) == 0 {
+		return false
+	}
+	x := &c.Culprits[0]
+	return x.Own && strings.Contains(x.At, "multiprocessing/connection.py") && !strings.HasPrefix(x.What, "was blocked itself")
+}
+
+// startsAnew reports whether the job waited about once for each of several processes, as long after the start of
+// each: they started as far apart as the waits are. Workers that go on may have started at any other times.
+func startsAnew(c *tick.Chain) bool {
+	const together = 50 // clock ticks of 10 ms
+	var starts []uint32
+	for i := range c.Culprits {
+		at := c.Culprits[i].Thread.Start
+		if at != 0 && !slices.ContainsFunc(starts, func(o uint32) bool { return max(at, o)-min(at, o) < together }) {
+			starts = append(starts, at)
+		}
+	}
+	if len(starts) < 2 || c.Slow > len(starts) {
+		return false
+	}
+	waits := c.To.Sub(c.From)
+	apart := time.Duration(slices.Max(starts)-slices.Min(starts)) * 10 * time.Millisecond
+	return (apart - waits).Abs() <= waits/4
 }
 
 // otherProgram reports whether the largest culprit computes and runs another program than the job: it is no data
