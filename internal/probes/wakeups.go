@@ -1,9 +1,12 @@
 package probes
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -11,66 +14,63 @@ import (
 
 // wakeups receives the kernel's wake-ups of the readers of rings. For calls and kept records they
 // come when a ring is half full, since one per record would double the cost of a call. For process
-// events they come for the first record after everything was read.
-type wakeups struct{ epoll, end int }
+// events they come for the first record after everything was read. The Go runtime's poller waits for
+// them: a thread that waits in a system call makes the runtime's monitor wake up thousands of times a
+// second.
+type wakeups struct {
+	epoll *os.File // over the rings
+	raw   syscall.RawConn
+}
 
 func newWakeups(rings ...*ebpf.Map) (*wakeups, error) {
-	p := &wakeups{epoll: -1, end: -1}
-	var err error
-	if p.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err == nil {
+		err = unix.SetNonblock(fd, true) // so that the runtime polls it
+	}
+	if err != nil {
 		return nil, fmt.Errorf("watch the ring: %w", err)
 	}
-	if p.end, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return nil, errors.Join(fmt.Errorf("watch the ring: %w", err), p.close())
-	}
-	watched := map[int]uint32{p.end: unix.EPOLLIN}
+	p := &wakeups{epoll: os.NewFile(uintptr(fd), "epoll")}
 	for _, m := range rings { // edge-triggered: the level says that there is a record, which there always is
-		watched[m.FD()] = unix.EPOLLIN | unix.EPOLLET
+		err = errors.Join(err, unix.EpollCtl(fd, unix.EPOLL_CTL_ADD, m.FD(), &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(m.FD())}))
 	}
-	for fd, events := range watched {
-		if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)}); err != nil {
-			return nil, errors.Join(fmt.Errorf("watch the ring: %w", err), p.close())
-		}
+	if err == nil {
+		err = p.epoll.SetReadDeadline(time.Time{}) // fails if the runtime cannot poll it
+	}
+	if err == nil {
+		p.raw, err = p.epoll.SyscallConn()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("watch the ring: %w", err), p.close())
 	}
 	return p, nil
 }
 
 // wait returns nil at a wake-up, [os.ErrClosed] after stop.
 func (p *wakeups) wait() error {
-	var events [3]unix.EpollEvent
-	for {
-		n, err := unix.EpollWait(p.epoll, events[:], -1)
+	var err error
+	waitErr := p.raw.Read(func(fd uintptr) bool {
+		var events [2]unix.EpollEvent
+		var n int
+		n, err = unix.EpollWait(int(fd), events[:], 0)
 		if errors.Is(err, unix.EINTR) {
-			continue
+			n, err = 1, nil // a wake-up too many does no harm
 		}
-		if err != nil {
-			return fmt.Errorf("watch the ring: %w", err)
-		}
-		for _, e := range events[:n] {
-			if int(e.Fd) == p.end {
-				return os.ErrClosed
-			}
-		}
-		return nil
+		return n > 0 || err != nil
+	})
+	if errors.Is(waitErr, os.ErrDeadlineExceeded) {
+		return os.ErrClosed
 	}
+	if err = cmp.Or(waitErr, err); err != nil {
+		return fmt.Errorf("watch the ring: %w", err)
+	}
+	return nil
 }
 
 // stop ends the current and all later waits.
-func (p *wakeups) stop() error {
-	_, err := unix.Write(p.end, []byte{1, 0, 0, 0, 0, 0, 0, 0})
-	return err
-}
+func (p *wakeups) stop() error { return p.epoll.SetReadDeadline(time.Unix(1, 0)) }
 
-func (p *wakeups) close() error {
-	var errs []error
-	for _, fd := range []*int{&p.epoll, &p.end} {
-		if *fd >= 0 {
-			errs = append(errs, unix.Close(*fd))
-			*fd = -1
-		}
-	}
-	return errors.Join(errs...)
-}
+func (p *wakeups) close() error { return p.epoll.Close() }
 
 // openRings maps the rings and opens their wake-ups. After an error, [Tracer.Close] closes what is
 // open.
