@@ -243,7 +243,7 @@ func (l *Live) lived(e *tick.ProcEvent) bool {
 		l.targets.forked(e)
 		l.libs.forked(e.PID, e.Peer)
 	case tick.ProcExeced:
-		l.resolve.execed(e.PID)
+		l.resolve.execed(e.PID, time.Unix(0, e.Time))
 		l.libs.execed(e.PID, time.Unix(0, e.Time))
 		l.targets.execed(e)
 	case tick.ProcExited:

@@ -118,9 +118,9 @@ func (r *resolver) forked(pid, child uint32, at int64) {
 	}
 }
 
-func (r *resolver) execed(pid uint32) {
+func (r *resolver) execed(pid uint32, at time.Time) {
 	r.forget(pid)
-	r.unwind.Execed(pid)
+	r.unwind.Execed(pid, at)
 	r.pythons.ended(pid, false)
 }
 

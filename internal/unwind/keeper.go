@@ -79,6 +79,7 @@ type request struct {
 	kind requestKind
 	pid  uint32
 	peer uint32
+	at   time.Time // of an exec
 }
 
 type requestKind uint8
@@ -94,19 +95,10 @@ const (
 type process struct {
 	space  *space
 	seen   time.Time // when it was last seen
+	read   time.Time // when its own mappings were last read; a child has its parent's first
 	missed bool
 	next   time.Time // earliest time of the next read
 	wait   time.Duration
-}
-
-// space is the set of mappings of one or more processes.
-type space struct {
-	slot  uint32
-	id    uint64
-	users int
-	maps  []Mapping
-	files []use     // files that maps refers to
-	since time.Time // when they were read
 }
 
 // NewKeeper returns a Keeper without processes.
@@ -127,10 +119,12 @@ func NewKeeper(o Options) *Keeper {
 func (k *Keeper) Add(pid uint32) { k.enqueue(request{kind: add, pid: pid}) }
 
 // Forked records a process's child, to which the kernel has given the parent's mappings.
-func (k *Keeper) Forked(pid, child uint32) { k.enqueue(request{forked, pid, child}) }
+func (k *Keeper) Forked(pid, child uint32) { k.enqueue(request{kind: forked, pid: pid, peer: child}) }
 
-// Execed records that a process called exec. The kernel has dropped its mappings.
-func (k *Keeper) Execed(pid uint32) { k.enqueue(request{kind: execed, pid: pid}) }
+// Execed records that a process called exec at a time. The kernel has dropped its mappings.
+func (k *Keeper) Execed(pid uint32, at time.Time) {
+	k.enqueue(request{kind: execed, pid: pid, at: at})
+}
 
 // Ended records that a process has ended.
 func (k *Keeper) Ended(pid uint32) { k.enqueue(request{kind: ended, pid: pid}) }
@@ -269,11 +263,14 @@ func (k *Keeper) do(r request, now time.Time) {
 		// The space includes what the parent has mapped since the fork.
 		child.missed = now.Sub(p.space.since) < rereadLast
 	case execed:
-		if p != nil {
-			k.release(p)
-			*p = process{seen: now}
-			k.read(r.pid, p, now)
+		if p == nil {
+			return
 		}
+		if !p.read.After(r.at) { // the kernel may have its parent's mappings again, from a fork handled late
+			k.drop(r.pid, p)
+			*p = process{seen: now}
+		}
+		p.missed, p.next = true, now.Add(rereadFirst) // it maps its libraries now; most soon end
 	case ended:
 		if p != nil {
 			k.forget(r.pid, p)
@@ -283,27 +280,7 @@ func (k *Keeper) do(r request, now time.Time) {
 
 func (k *Keeper) forget(pid uint32, p *process) {
 	delete(k.procs, pid)
-	if err := k.Kernel.DropSpace(pid); err != nil {
-		k.Log.Warn("stacks", "error", err)
-	}
-	k.release(p)
-}
-
-// release drops a process's space, which the kernel no longer uses.
-func (k *Keeper) release(p *process) {
-	s := p.space
-	p.space = nil
-	if s == nil {
-		return
-	}
-	if s.users--; s.users > 0 {
-		return
-	}
-	if err := k.Kernel.DropMappings(s.slot); err != nil {
-		k.Log.Warn("stacks", "error", err)
-	}
-	k.spaces.free(s.slot)
-	k.files.release(s.files)
+	k.drop(pid, p)
 }
 
 // look finds the processes to reread: those with misses, and, if again is set, all those of which
@@ -355,7 +332,7 @@ func (k *Keeper) read(pid uint32, p *process, now time.Time) {
 		return
 	}
 	mapped, used := k.files.mappings(pid, list)
-	p.missed = false
+	p.missed, p.read = false, now
 	if p.space != nil && slices.Equal(mapped, p.space.maps) {
 		k.files.release(p.space.files)
 		p.space.files = used // other copies of its files may be mapped now
@@ -364,36 +341,4 @@ func (k *Keeper) read(pid uint32, p *process, now time.Time) {
 		p.wait = rereadFirst
 		p.next = now.Add(p.wait)
 	}
-}
-
-func (k *Keeper) setSpace(pid uint32, p *process) {
-	if err := k.Kernel.SetSpace(pid, p.space.slot, p.space.id); err != nil {
-		k.Log.Warn("stacks", "error", err)
-	}
-}
-
-// move gives a process a new space with these mappings. Spaces never change, since the walker
-// caches what it finds in them.
-func (k *Keeper) move(pid uint32, p *process, mapped []Mapping, used []use, now time.Time) bool {
-	slot, ok := k.spaces.take()
-	if !ok {
-		k.files.release(used)
-		k.files.figures.Refused++
-		return false
-	}
-	k.made++
-	s := &space{slot: slot, id: k.made, users: 1, maps: mapped, files: used, since: now}
-	err := k.Kernel.PutMappings(s.slot, s.id, mapped)
-	if err == nil {
-		err = k.Kernel.SetSpace(pid, s.slot, s.id)
-	}
-	if err != nil {
-		k.Log.Warn("stacks", "error", err)
-		k.files.release(used)
-		k.spaces.free(s.slot)
-		return false
-	}
-	k.release(p)
-	p.space = s
-	return true
 }

@@ -247,7 +247,7 @@ func TestKeeperExec(t *testing.T) {
 	child.Send("exec")
 	child.Send("here")
 	child.Line("here")
-	k.Execed(pid)
+	k.Execed(pid, time.Now())
 	testkit.Eventually(t, "the program's tables", func() bool { return known(t, f, pid) })
 	if g := k.Figures(); g.Processes != 1 || g.Spaces != 1 {
 		t.Errorf("%+v", g)
@@ -278,7 +278,7 @@ func TestKeeperGone(t *testing.T) {
 	here := cat(t)
 	k.Add(1 << 22)
 	k.Forked(1<<22, 1<<22+1)
-	k.Execed(1 << 22)
+	k.Execed(1<<22, time.Now())
 	k.Ended(1 << 22)
 	k.Add(here)
 	testkit.Eventually(t, "a process that is there", func() bool { return known(t, f, here) })
