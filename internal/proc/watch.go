@@ -40,7 +40,7 @@ type MapWatcher struct {
 	checked  time.Time // when the list of CPUs was last compared
 	lost     bool
 	pending  []MapEvent
-	returned int // number of pending events that were returned
+	returned []MapEvent // the last result of Read
 }
 
 type cpuEvent struct {
@@ -117,17 +117,17 @@ func (w *MapWatcher) Look() {
 }
 
 // some reports whether Read has something to return. mu is held.
-func (w *MapWatcher) some() bool { return w.returned < len(w.pending) || w.lost }
+func (w *MapWatcher) some() bool { return len(w.pending) > 0 || w.lost }
 
-// Read returns the next event. It blocks until Look has found an event, or until the kernel wakes
-// it because a buffer is half full. It also returns when the deadline has passed
+// Read returns all new events, which are valid until the next call. It blocks until Look has found an
+// event, or until the kernel wakes it because a buffer is half full. It also returns when the deadline has passed
 // (os.ErrDeadlineExceeded) or the watcher is closed (os.ErrClosed). ErrLostMaps means that the
 // reader was too slow; Read can continue. Events of different CPUs may be out of order. One
 // goroutine may wait.
-func (w *MapWatcher) Read() (MapEvent, error) {
+func (w *MapWatcher) Read() ([]MapEvent, error) {
 	for {
-		if ev, err, ok := w.next(); ok {
-			return ev, err
+		if events, err := w.next(); len(events) > 0 || err != nil {
+			return events, err
 		}
 		err := w.raw.Read(func(fd uintptr) bool {
 			w.mu.Lock()
@@ -140,27 +140,26 @@ func (w *MapWatcher) Read() (MapEvent, error) {
 			return w.some()
 		})
 		if err != nil && !w.closed.Load() {
-			return MapEvent{}, err // os.ErrDeadlineExceeded stays unwrapped
+			return nil, err // os.ErrDeadlineExceeded stays unwrapped
 		}
 	}
 }
 
-// next returns the next event or error, if there is one.
-func (w *MapWatcher) next() (MapEvent, error, bool) {
+// next returns the new events, or else an error, if there is one.
+func (w *MapWatcher) next() ([]MapEvent, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.closed.Load():
-		return MapEvent{}, os.ErrClosed, true
-	case w.returned < len(w.pending):
-		w.returned++
-		return w.pending[w.returned-1], nil, true
+		return nil, os.ErrClosed
+	case len(w.pending) > 0:
+		w.returned, w.pending = w.pending, w.returned[:0]
+		return w.returned, nil
 	case w.lost:
 		w.lost = false
-		return MapEvent{}, ErrLostMaps, true
+		return nil, ErrLostMaps
 	}
-	w.pending, w.returned = w.pending[:0], 0
-	return MapEvent{}, nil, false
+	return nil, nil
 }
 
 // SetDeadline makes Read time out at t; the zero time means never. It may be called while Read

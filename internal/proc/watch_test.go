@@ -65,19 +65,18 @@ func looking(t *testing.T, w *MapWatcher) {
 	})
 }
 
-// next returns the next event of a process; other tests may run.
-func next(t *testing.T, w *MapWatcher, pid uint32) MapEvent {
+// next returns the next event of a process and a library; 0: any. Other tests may run.
+func next(t *testing.T, w *MapWatcher, pid uint32, lib events.Library) MapEvent {
 	t.Helper()
 	for {
-		ev, err := w.Read()
-		if errors.Is(err, ErrLostMaps) {
-			continue
-		}
-		if err != nil {
+		list, err := w.Read()
+		if err != nil && !errors.Is(err, ErrLostMaps) {
 			t.Fatal(err)
 		}
-		if ev.PID == pid {
-			return ev
+		for _, ev := range list {
+			if ev.PID == pid && (lib == 0 || ev.Library.Lib == lib) {
+				return ev
+			}
 		}
 	}
 }
@@ -103,7 +102,7 @@ func TestWatchMaps(t *testing.T) {
 		h.do("read " + path)
 		tid := h.do("map " + path)
 		after := monotonic(t)
-		ev := next(t, w, h.pid)
+		ev := next(t, w, h.pid, 0)
 		if ev.Time < before || ev.Time > after || fmt.Sprint(ev.TID) != tid {
 			t.Errorf("time %d, thread %d, want it in [%d, %d] by thread %s", ev.Time, ev.TID, before, after, tid)
 		}
@@ -134,7 +133,7 @@ func TestWatchMapsOfLoader(t *testing.T) {
 	cmd := exec.Command("/bin/cat")
 	cmd.Env = []string{"LD_PRELOAD=" + path}
 	c := testkit.Start(t, cmd)
-	ev := next(t, w, uint32(c.PID()))
+	ev := next(t, w, uint32(c.PID()), 0)
 	if ev.Library.Lib != events.LibCudart || ev.Library.Path != path {
 		t.Errorf("event = %+v, want %s", ev, path)
 	}
@@ -177,15 +176,17 @@ func TestWatchMapsLost(t *testing.T) {
 	h.do("storm " + elfFile(t, filepath.Join(t.TempDir(), "libcuda.so.1"), 'A')) // nobody reads meanwhile
 	seen := 0
 	for {
-		ev, err := w.Read()
+		list, err := w.Read()
 		if errors.Is(err, ErrLostMaps) {
 			break
 		}
 		if err != nil {
 			t.Fatalf("after %d events: %v", seen, err)
 		}
-		if ev.PID == h.pid {
-			seen++
+		for _, ev := range list {
+			if ev.PID == h.pid {
+				seen++
+			}
 		}
 	}
 	if seen == 0 {
@@ -193,11 +194,7 @@ func TestWatchMapsLost(t *testing.T) {
 	}
 	looking(t, w)
 	h.do("map " + elfFile(t, filepath.Join(t.TempDir(), "libnccl.so.2"), 'B'))
-	for {
-		if ev := next(t, w, h.pid); ev.Library.Lib == events.LibNCCL {
-			break
-		}
-	}
+	next(t, w, h.pid, events.LibNCCL)
 }
 
 func TestWatchMapsDeadline(t *testing.T) {
@@ -218,7 +215,7 @@ func TestWatchMapsDeadline(t *testing.T) {
 	}
 	h := startHelper(t, nil)
 	h.do("map " + elfFile(t, filepath.Join(t.TempDir(), "libcuda.so.1"), 'A'))
-	next(t, w, h.pid)
+	next(t, w, h.pid, 0)
 }
 
 func TestWatchMapsClose(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -96,7 +97,7 @@ func (e *enroller) rescan(ctx context.Context) error {
 		e.report.failed(x.PID, fmt.Sprintf("process %d", x.PID), x.Err)
 	}
 	for i := range found {
-		e.enrol(&found[i], mapping{})
+		e.enrol(&found[i], nil)
 	}
 	return nil
 }
@@ -128,19 +129,13 @@ func (e *enroller) enrolPID(pid uint32) error {
 	if p.Libraries, err = e.fs.Libraries(pid, e.opts.Names); err != nil {
 		return fmt.Errorf("process %d: %w", pid, err)
 	}
-	e.enrol(&p, mapping{})
+	e.enrol(&p, nil)
 	return nil
 }
 
-// mapping is a library and the time when a process mapped it, if known.
-type mapping struct {
-	of libraryKey
-	at time.Time
-}
-
-// enrol traces a process and attaches to the libraries that it maps. at is the mapping that
-// triggered it.
-func (e *enroller) enrol(p *proc.Process, at mapping) {
+// enrol traces a process and attaches to the libraries that it maps. mapped has the times of its new
+// mappings.
+func (e *enroller) enrol(p *proc.Process, mapped map[libraryKey]time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -151,15 +146,16 @@ func (e *enroller) enrol(p *proc.Process, at mapping) {
 	case !e.admit(p):
 		return
 	}
+	latest := time.Time{}
 	for _, lib := range p.Libraries {
-		since := time.Time{}
-		if at.of == (libraryKey{lib.Key, lib.Lib}) {
-			since = at.at
-		}
+		since := mapped[libraryKey{lib.Key, lib.Lib}]
 		e.attach(p, lib, since)
+		if since.After(latest) {
+			latest = since
+		}
 	}
 	e.targets.await(p) // not before: an exec that is heard of meanwhile would undo it
-	e.announce(p, at.at)
+	e.announce(p, latest)
 	e.targets.requestProgram(p.PID)
 }
 
@@ -273,7 +269,7 @@ func (e *enroller) recheck(p *proc.Process) {
 // readMaps attaches to libraries as they are mapped, until ctx ends.
 func (e *enroller) readMaps(ctx context.Context) {
 	for {
-		m, err := e.watcher.Read()
+		fresh, err := e.watcher.Read()
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -281,28 +277,51 @@ func (e *enroller) readMaps(ctx context.Context) {
 			if err := e.catchUp(ctx); err != nil {
 				e.report.log.Warn("rescan after lost map events", "error", err)
 			}
-			continue
 		case err != nil:
 			e.report.log.Warn("map events have stopped", "error", err)
 			return
 		}
-		e.mapped(m)
+		for len(fresh) > 0 && ctx.Err() == nil {
+			var of libraryTimes
+			of, fresh = e.takeProcess(fresh)
+			e.mapped(of)
+		}
 	}
 }
 
-// mapped enrolls a process that has just mapped a CUDA library, if it is traced or selected.
-func (e *enroller) mapped(m proc.MapEvent) {
-	traced := e.targets.lives(m.PID)
-	p, err := e.fs.Process(m.PID)
+// libraryTimes has the times when a process mapped libraries.
+type libraryTimes struct {
+	pid uint32
+	at  map[libraryKey]time.Time
+}
+
+// takeProcess takes the events of one process: a program maps several libraries at its start. It returns
+// the rest of the events.
+func (e *enroller) takeProcess(fresh []proc.MapEvent) (of libraryTimes, rest []proc.MapEvent) {
+	of = libraryTimes{fresh[0].PID, map[libraryKey]time.Time{}}
+	rest = slices.DeleteFunc(fresh, func(m proc.MapEvent) bool {
+		if m.PID == of.pid {
+			of.at[libraryKey{m.Library.Key, m.Library.Lib}] = time.Unix(0, e.clock.Wall(uint64(m.Time)))
+		}
+		return m.PID == of.pid
+	})
+	return of, rest
+}
+
+// mapped enrolls a process that has just mapped CUDA libraries, if it is traced or selected.
+func (e *enroller) mapped(of libraryTimes) {
+	pid := of.pid
+	traced := e.targets.lives(pid)
+	p, err := e.fs.Process(pid)
 	if err != nil {
 		return
 	}
 	// The kernel traces a child from its fork on, possibly before this process hears of it.
-	if !traced && !e.sel.Wants(&p) && !e.tracer.Traced(m.PID) {
+	if !traced && !e.sel.Wants(&p) && !e.tracer.Traced(pid) {
 		return
 	}
-	if p.Libraries, err = e.fs.Libraries(m.PID, e.opts.Names); err != nil || !traced && !proc.UsesCUDA(p.Libraries) {
+	if p.Libraries, err = e.fs.Libraries(pid, e.opts.Names); err != nil || !traced && !proc.UsesCUDA(p.Libraries) {
 		return
 	}
-	e.enrol(&p, mapping{libraryKey{m.Library.Key, m.Library.Lib}, time.Unix(0, e.clock.Wall(uint64(m.Time)))})
+	e.enrol(&p, of.at)
 }

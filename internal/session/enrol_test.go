@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"testing"
@@ -139,12 +140,35 @@ func TestEndsWhileEnrolled(t *testing.T) {
 			e := newEnroller(o, tr, decode.Clock{}, report, of, newLibraries(decode.Clock{}, tr, nil, report, o))
 			e.fs, e.enrolled = proc.FS{Root: root}, func(*proc.Process, time.Time) { t.Error("it was enrolled") }
 			p := proc.Process{PID: pid, StartTicks: 5, ShadowStack: true}
-			e.enrol(&p, mapping{})
+			e.enrol(&p, nil)
 			e.recheck(&p)
 			if of.lives(pid) || tr.Traced(pid) {
 				t.Errorf("it lives: %t, the kernel traces it: %t", of.lives(pid), tr.Traced(pid))
 			}
 		})
+	}
+}
+
+// A program that maps several libraries at its start is read once.
+func TestMappingsOfProcessAreTakenTogether(t *testing.T) {
+	event := func(pid uint32, at int64, lib events.Library) proc.MapEvent {
+		return proc.MapEvent{Time: at, PID: pid, Library: proc.Library{Lib: lib, Mapping: proc.Mapping{Key: proc.Key{Inode: uint64(lib)}}}}
+	}
+	fresh := []proc.MapEvent{event(7, 1, events.LibCudart), event(8, 2, events.LibCudart), event(7, 3, events.LibCuda), event(7, 5, events.LibCudart)}
+	e := &enroller{}
+	var got []libraryTimes
+	for len(fresh) > 0 {
+		var of libraryTimes
+		of, fresh = e.takeProcess(fresh)
+		got = append(got, of)
+	}
+	key := func(lib events.Library) libraryKey { return libraryKey{proc.Key{Inode: uint64(lib)}, lib} }
+	want := []libraryTimes{
+		{7, map[libraryKey]time.Time{key(events.LibCudart): time.Unix(0, 5), key(events.LibCuda): time.Unix(0, 3)}},
+		{8, map[libraryKey]time.Time{key(events.LibCudart): time.Unix(0, 2)}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 
@@ -234,8 +258,8 @@ func TestEntryOnlyLater(t *testing.T) {
 			e := newEnroller(&LiveOptions{}, tr, decode.Clock{}, report, of, newLibraries(decode.Clock{}, tr, nil, report, &LiveOptions{}))
 			e.harm, e.enrolled = true, func(*proc.Process, time.Time) {}
 			p.PID, p.StartTicks = self.PID, self.StartTicks
-			e.enrol(&self, mapping{})
-			e.enrol(&p, mapping{})
+			e.enrol(&self, nil)
+			e.enrol(&p, nil)
 			harm := p.ReturnHarm(true) != ""
 			if _, watched := of.returns(p.PID); watched == harm {
 				t.Errorf("%s, %+v: it has return probes: %v", mode, p, watched)

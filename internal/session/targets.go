@@ -337,7 +337,7 @@ func (t *targets) mapped(pid uint32, path string, seen, since time.Time) bool {
 		if p.Mapped.IsZero() {
 			p.Mapped, p.Attached = seen, seen
 		}
-	case p.Attached.IsZero() || p.Mapped.IsZero() && !since.IsZero() && since.Before(p.Attached):
+	case p.Attached.IsZero() || !since.IsZero() && since.Before(p.Attached) && (p.Mapped.IsZero() || since.Before(p.Mapped)):
 		p.Mapped = since
 		if seen.After(p.Attached) {
 			p.Attached = seen

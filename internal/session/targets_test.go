@@ -154,6 +154,18 @@ func TestMappedAfterAnotherProcess(t *testing.T) {
 	}
 }
 
+// Libraries are taken in the order of their addresses: the first that was mapped may come last.
+func TestMappedSinceFirstLibrary(t *testing.T) {
+	x := newTargets(decode.Clock{}, &reporter{log: slog.New(slog.DiscardHandler), notify: func(Notice) {}}, &LiveOptions{})
+	x.admit(&proc.Process{PID: programPID}, false, time.Time{})
+	first, second, probed := time.Unix(1, 0), time.Unix(2, 0), time.Unix(3, 0)
+	x.mapped(programPID, "/lib/libcuda.so.1", probed, second)
+	x.mapped(programPID, "/lib/libcudart.so", probed, first)
+	if p := x.procs[programPID]; !p.Mapped.Equal(first) || !p.Attached.Equal(probed) {
+		t.Errorf("mapped at %v, attached at %v, want %v and %v", p.Mapped, p.Attached, first, probed)
+	}
+}
+
 // A process that names itself after its start has the new name, but not the names of its tasks after that.
 func TestProcessNamesItself(t *testing.T) {
 	pid := uint32(os.Getpid())
