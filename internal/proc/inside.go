@@ -57,25 +57,27 @@ type Inside struct {
 var statics = [...]events.Library{events.LibCudart, events.LibNCCL}
 
 // Look searches all files that a process maps as code for statically linked libraries, if the
-// process has a driver. It ignores libraries that the process maps as files of their own. have is
-// the result of [FS.Libraries].
-func (c *Finder) Look(pid uint32, names Names, have []Library) (Inside, error) {
+// process has a driver. It ignores libraries that the process maps as files of their own.
+func (c *Finder) Look(pid uint32, names Names) (Inside, error) {
 	var in Inside
-	maps := func(lib events.Library) bool {
-		return slices.ContainsFunc(have, func(l Library) bool { return l.Lib == lib })
-	}
-	var want []events.Library
-	for _, lib := range statics {
-		if !maps(lib) && !names.has(lib) {
-			want = append(want, lib)
-		}
-	}
-	if !maps(events.LibCuda) || len(want) == 0 {
-		return in, nil
-	}
 	files, err := c.FS.Maps(pid, true)
 	if err != nil {
 		return in, err
+	}
+	maps := map[events.Library]bool{}
+	for i := range files {
+		if lib, ok := names.Match(files[i].Path, files[i].Key); ok {
+			maps[lib] = true
+		}
+	}
+	var want []events.Library
+	for _, lib := range statics {
+		if !maps[lib] && !names.has(lib) {
+			want = append(want, lib)
+		}
+	}
+	if !maps[events.LibCuda] || len(want) == 0 {
+		return in, nil
 	}
 	seen := map[Key]bool{}
 	for _, m := range files {
@@ -97,7 +99,7 @@ func (c *Finder) Look(pid uint32, names Names, have []Library) (Inside, error) {
 		}
 		in.add(m, h, want)
 	}
-	if maps(events.LibCudart) || slices.ContainsFunc(in.Libraries, func(l Library) bool { return l.Lib == events.LibCudart }) {
+	if maps[events.LibCudart] || slices.ContainsFunc(in.Libraries, func(l Library) bool { return l.Lib == events.LibCudart }) {
 		in.Unseen = ""
 	}
 	return in, nil

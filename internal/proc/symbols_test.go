@@ -166,11 +166,7 @@ func TestFinder(t *testing.T) {
 			}
 			f := &Finder{}
 			for range 2 { // read, then cached
-				have, err := FS{}.Libraries(h.pid, Names{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				in, err := f.Look(h.pid, Names{}, have)
+				in, err := f.Look(h.pid, Names{})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -17,7 +17,6 @@ import (
 // linkedLibraries searches traced processes for libraries linked into their programs. It has its own
 // goroutine, since it may read large files many times. Its methods are safe for concurrent use.
 type linkedLibraries struct {
-	fs     proc.FS
 	names  proc.Names
 	finder *proc.Finder
 	report *reporter
@@ -26,11 +25,17 @@ type linkedLibraries struct {
 	work   sync.WaitGroup
 
 	mu      sync.Mutex
-	waiting map[uint32]time.Time // processes to search, and since when they could use a library
+	waiting map[uint32]waitingProcess
 }
 
-func newInside(names proc.Names, fs proc.FS, finder *proc.Finder, report *reporter, found func(*proc.Process, []proc.Library, time.Time)) *linkedLibraries {
-	return &linkedLibraries{names: names, fs: fs, finder: finder, report: report, found: found, wake: make(chan struct{}, 1), waiting: map[uint32]time.Time{}}
+// waitingProcess is a process to search.
+type waitingProcess struct {
+	*proc.Process
+	since time.Time // since when it could use a library
+}
+
+func newInside(names proc.Names, finder *proc.Finder, report *reporter, found func(*proc.Process, []proc.Library, time.Time)) *linkedLibraries {
+	return &linkedLibraries{names: names, finder: finder, report: report, found: found, wake: make(chan struct{}, 1), waiting: map[uint32]waitingProcess{}}
 }
 
 // start searches processes until ctx ends.
@@ -52,7 +57,7 @@ func (x *linkedLibraries) wait() { x.work.Wait() }
 
 // mark queues a process that may have libraries linked in: it maps a driver, but not both the
 // runtime and NCCL. since is when it mapped the driver, if known. The queue holds each process
-// once.
+// once. p must not change afterwards.
 func (x *linkedLibraries) mark(p *proc.Process, since time.Time) {
 	has := map[events.Library]bool{}
 	for i := range p.Libraries {
@@ -62,7 +67,7 @@ func (x *linkedLibraries) mark(p *proc.Process, since time.Time) {
 		return
 	}
 	x.mu.Lock()
-	x.waiting[p.PID] = since
+	x.waiting[p.PID] = waitingProcess{p, since}
 	x.mu.Unlock()
 	select {
 	case x.wake <- struct{}{}:
@@ -74,33 +79,28 @@ func (x *linkedLibraries) mark(p *proc.Process, since time.Time) {
 func (x *linkedLibraries) look() {
 	x.mu.Lock()
 	waiting := x.waiting
-	x.waiting = map[uint32]time.Time{}
+	x.waiting = map[uint32]waitingProcess{}
 	x.mu.Unlock()
 	for _, pid := range slices.Sorted(maps.Keys(waiting)) {
-		if err := x.into(pid, waiting[pid]); err != nil && !errors.Is(err, proc.ErrExited) {
+		if err := x.into(waiting[pid]); err != nil && !errors.Is(err, proc.ErrExited) {
 			x.report.log.Debug("look for linked-in libraries", "pid", pid, "error", err)
 		}
 	}
 }
 
-func (x *linkedLibraries) into(pid uint32, since time.Time) error {
-	p, err := x.fs.Process(pid)
+func (x *linkedLibraries) into(p waitingProcess) error {
+	if !x.finder.FS.Lives(p.Process) { // another process may have its number
+		return proc.ErrExited
+	}
+	in, err := x.finder.Look(p.PID, x.names)
 	if err != nil {
 		return err
 	}
-	have, err := x.fs.Libraries(pid, x.names)
-	if err != nil {
-		return err
-	}
-	in, err := x.finder.Look(pid, x.names, have)
-	if err != nil {
-		return err
-	}
-	x.report.log.Info("discover: looked for linked-in libraries", "pid", pid, "found", len(in.Libraries), "not_looked_into", in.Skipped)
+	x.report.log.Info("discover: looked for linked-in libraries", "pid", p.PID, "found", len(in.Libraries), "not_looked_into", in.Skipped)
 	if in.Unseen != "" {
-		x.report.add(tick.Report{Kind: "runtime-unseen", Object: fmt.Sprintf("%s (%d)", p.Comm, pid), Why: unseenRuntime(in.Unseen)})
+		x.report.add(tick.Report{Kind: "runtime-unseen", Object: fmt.Sprintf("%s (%d)", p.Comm, p.PID), Why: unseenRuntime(in.Unseen)})
 	}
-	x.found(&p, in.Libraries, since)
+	x.found(p.Process, in.Libraries, p.since)
 	return nil
 }
 

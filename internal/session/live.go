@@ -138,7 +138,7 @@ func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw tapeIO, c
 	l.libs = newLibraries(clock, tracer, finder, report, o)
 	l.libs.mapped = l.targets.mapped
 	l.enrol = newEnroller(o, tracer, clock, report, l.targets, l.libs)
-	l.inside = newInside(o.Names, l.enrol.fs, finder, report, l.enrol.attachInside)
+	l.inside = newInside(o.Names, finder, report, l.enrol.attachInside)
 	l.resolve = newResolver(raw, clock)
 	l.enrol.enrolled = func(p *proc.Process, since time.Time) {
 		l.inside.mark(p, since)

@@ -128,7 +128,7 @@ var titles = map[events.Library]string{events.LibCudart: "CUDA runtime", events.
 
 // libraries reports the traced functions of each library.
 func (x *subject) libraries(libs []proc.Library) (lines []wire.CheckLine) {
-	in, err := (&proc.Finder{FS: x.fs}).Look(x.p.PID, x.names, libs)
+	in, err := (&proc.Finder{FS: x.fs}).Look(x.p.PID, x.names)
 	if err != nil {
 		lines = append(lines, wire.CheckLine{ID: "linked-in", Name: "Linked in", State: Lack, Value: err.Error()})
 	}
