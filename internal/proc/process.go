@@ -114,8 +114,10 @@ func (f FS) facts(d pidDir, st *status, buf []byte) (Process, error) {
 	}
 	p.Comm, p.StartTicks = valid(unescape(s.comm)), s.start
 	// Some kernels escape the name in stat; this file has it unescaped.
-	if name, err := d.read("comm", nil, maxSmall); err == nil && len(name) > 0 {
-		p.Comm = valid(string(bytes.TrimSuffix(name, []byte("\n"))))
+	if bytes.IndexByte(s.comm, '\\') >= 0 {
+		if name, err := d.read("comm", nil, maxSmall); err == nil && len(name) > 0 {
+			p.Comm = valid(string(bytes.TrimSuffix(name, []byte("\n"))))
+		}
 	}
 	p.Kernel = p.Kernel || s.kernel
 	p.Started = f.bootTime().Add(time.Duration(s.start) * userTick)
@@ -124,11 +126,27 @@ func (f FS) facts(d pidDir, st *status, buf []byte) (Process, error) {
 	} else {
 		p.Cgroup = "/" // no cgroups, or the process is gone, which alive reports
 	}
-	// No error: a kernel thread has no program, and another user's may be hidden.
-	if exe, err := d.link("exe"); err == nil {
-		p.Exe = strings.TrimSuffix(exe, deletedSuffix)
-	}
+	p.Exe = d.exe()
 	return p, d.alive()
+}
+
+// Exe returns the program of a process as the process sees it, "" if it is unknown.
+func (f FS) Exe(pid uint32) string {
+	d, err := f.openPID(pid)
+	if err != nil {
+		return ""
+	}
+	defer d.close()
+	return d.exe()
+}
+
+// exe implements [FS.Exe]. A kernel thread has no program, and another user's may be hidden.
+func (d pidDir) exe() string {
+	exe, err := d.link("exe")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(exe, deletedSuffix)
 }
 
 // Lives reports whether a thread of a process that was read before had not begun to end when Lives was

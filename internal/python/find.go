@@ -32,17 +32,13 @@ type Reader interface {
 // Find looks for the interpreter of a process. Its error says why no interpreter can be read;
 // Reason shortens it. After ErrNotReady, a later retry may succeed.
 func Find(t Target) (*Process, error) {
-	who, err := t.FS.Process(t.PID)
-	if err != nil {
-		return nil, err
-	}
 	mapped, err := t.FS.Maps(t.PID, false)
 	if err != nil {
 		return nil, err
 	}
 	t.Memory = &limited{t.Memory, maxReads}
 	worst := fmt.Errorf("pid %d: %w", t.PID, ErrNotPython)
-	for _, m := range candidates(mapped, who.Exe) {
+	for _, m := range candidates(mapped, t.FS.Exe(t.PID)) {
 		p, err := t.inFile(mapped, m)
 		if err == nil {
 			p.waitedFor(t)
