@@ -6,14 +6,9 @@ import (
 	"ingero/internal/tick"
 )
 
-// accounts extends the kernel's counts: the kernel's histograms wrap at 32 bits, and the kernel
-// deletes the counts of processes that have ended.
-type accounts map[accountKey]*account
-
-type accountKey struct {
-	pid uint32
-	row int
-}
+// accounts extends the kernel's counts, by process and row: the kernel's histograms wrap at 32 bits,
+// and the kernel deletes the counts of processes that have ended.
+type accounts map[uint32]map[int]*account
 
 type account struct {
 	sum  tick.Counts               // at the last reading
@@ -24,11 +19,15 @@ type account struct {
 
 // update adds a reading of the kernel's counts.
 func (a accounts) update(c *probes.CountsRow) {
-	k := accountKey{c.PID, c.Row}
-	x := a[k]
+	rows := a[c.PID]
+	if rows == nil {
+		rows = map[int]*account{}
+		a[c.PID] = rows
+	}
+	x := rows[c.Row]
 	if x == nil {
 		x = &account{hist: &stats.Hist{}}
-		a[k] = x
+		rows[c.Row] = x
 	}
 	b := &x.base
 	x.sum = tick.Counts{
@@ -50,18 +49,9 @@ func (a accounts) update(c *probes.CountsRow) {
 
 // closeProcess moves a process's sums into base, so that the kernel may delete its counts. It
 // reports whether the process had any counts.
-func (a accounts) closeProcess(pid uint32, rows int) (any bool) {
-	for row := range rows {
-		if x := a[accountKey{pid, row}]; x != nil {
-			x.base, x.seen, any = x.sum, [stats.HistBuckets]uint32{}, true
-		}
+func (a accounts) closeProcess(pid uint32) (any bool) {
+	for _, x := range a[pid] {
+		x.base, x.seen = x.sum, [stats.HistBuckets]uint32{}
 	}
-	return any
-}
-
-// forget drops all accounts of a process.
-func (a accounts) forget(pid uint32, rows int) {
-	for row := range rows {
-		delete(a, accountKey{pid, row})
-	}
+	return len(a[pid]) > 0
 }

@@ -106,9 +106,15 @@ func (r *reader) counts(t *tick.Tick) error {
 		return err
 	}
 	rows := r.kernel.Rows()
-	t.Ops = slices.Grow(t.Ops, len(r.accounts))
-	for k, x := range r.accounts {
-		t.Ops = append(t.Ops, tick.Op{PID: k.pid, Op: rows[k.row].Op, Sum: x.sum, Hist: x.hist})
+	n := 0
+	for _, ops := range r.accounts {
+		n += len(ops)
+	}
+	t.Ops = slices.Grow(t.Ops, n)
+	for pid, ops := range r.accounts {
+		for row, x := range ops {
+			t.Ops = append(t.Ops, tick.Op{PID: pid, Op: rows[row].Op, Sum: x.sum, Hist: x.hist})
+		}
 	}
 	return nil
 }
@@ -149,9 +155,8 @@ func (r *reader) drops(t *tick.Tick, malformed uint64) (err error) {
 // release deletes the kernel's counts of ended processes, and returns the processes that made
 // calls.
 func (r *reader) release(ended []uint32) (called []uint32, err error) {
-	rows := len(r.kernel.Rows())
 	for _, pid := range ended {
-		if r.accounts.closeProcess(pid, rows) {
+		if r.accounts.closeProcess(pid) {
 			called = append(called, pid)
 		}
 	}
@@ -164,16 +169,18 @@ func (r *reader) release(ended []uint32) (called []uint32, err error) {
 // forget drops the counts of processes.
 func (r *reader) forget(pids []uint32) {
 	for _, pid := range pids {
-		r.accounts.forget(pid, len(r.kernel.Rows()))
+		delete(r.accounts, pid)
 	}
 }
 
 // failedLaunches returns the number of failed calls among those that two libraries see.
 func (r *reader) failedLaunches() (n uint64) {
 	rows := r.kernel.Rows()
-	for key, x := range r.accounts {
-		if probes.Doubled(&rows[key.row]) {
-			n += x.sum.Errors
+	for _, ops := range r.accounts {
+		for row, x := range ops {
+			if probes.Doubled(&rows[row]) {
+				n += x.sum.Errors
+			}
 		}
 	}
 	return n
