@@ -53,6 +53,9 @@ func (c *collector) Batch(b *tick.Batch) error {
 	return nil
 }
 
+// WantsBatches reports whether the calls are needed.
+func (c *collector) WantsBatches() bool { return c.gaps != nil }
+
 // Tick implements [tick.Sink].
 func (c *collector) Tick(t *tick.Tick) error {
 	if c.within != nil {

@@ -311,7 +311,7 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 		return errors.Join(stored(ctx, r, s, f, in), err)
 	}
 	from, to := o.analysed(s.From, s.To)
-	c, err := analyseWithin(ctx, r, &s.Session, from, to, within, e.logger(e.debug), requestSums{in.Requests, f.PIDs, within})
+	c, err := analyseWithin(ctx, r, &s.Session, from, to, within, e.logger(e.debug), requestSums{to: in.Requests, pids: f.PIDs, within: within})
 	switch {
 	case err != nil:
 		return err

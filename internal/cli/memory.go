@@ -18,6 +18,7 @@ func memoryLimit(live uint64) int64 { return max(enough, int64(live+live/2)) }
 
 // memoryBound is a sink that adjusts the memory limit, unless GOMEMLIMIT sets it.
 type memoryBound struct {
+	tick.TicksOnly
 	limit int64 // current limit, bytes
 	live  []metrics.Sample
 }
@@ -31,9 +32,6 @@ func spareMemory() *memoryBound {
 	debug.SetMemoryLimit(m.limit)
 	return m
 }
-
-// Batch implements [tick.Sink].
-func (m *memoryBound) Batch(*tick.Batch) error { return nil }
 
 // Tick implements [tick.Sink]. Setting a limit stops the world, so it skips small changes.
 func (m *memoryBound) Tick(*tick.Tick) error {

@@ -19,6 +19,7 @@ import (
 // publisher is the sink that publishes the trace's state for `ingero status`, by the wall clock:
 // its readers compare the times with theirs.
 type publisher struct {
+	tick.TicksOnly
 	lock     *lock.Lock
 	log      *slog.Logger
 	database func() (bytes int64, problem error)
@@ -28,9 +29,6 @@ type publisher struct {
 	failed   bool      // a failed Publish has been logged
 	manager  service.Manager
 }
-
-// Batch implements [tick.Sink].
-func (p *publisher) Batch(*tick.Batch) error { return nil }
 
 // Tick implements [tick.Sink]. A failure to publish does not end the trace.
 func (p *publisher) Tick(t *tick.Tick) error {

@@ -199,15 +199,13 @@ func playEnd(played, output error) error {
 
 // episodeLines is a sink that prints only the episodes of chains.
 type episodeLines struct {
+	tick.TicksOnly
 	json bool
 	out  func(format string, args ...any) error
 	zone *time.Location
 	stop context.CancelFunc
 	err  error
 }
-
-// Batch implements [tick.Sink].
-func (l *episodeLines) Batch(*tick.Batch) error { return nil }
 
 // Tick implements [tick.Sink].
 func (l *episodeLines) Tick(t *tick.Tick) error {

@@ -18,13 +18,11 @@ func requestsTo(list []tick.Request, pids []uint32, within query.Ranges) []tick.
 // requestSums is a sink that sums up the requests to some processes (empty pids: all) that arrived
 // in the ranges.
 type requestSums struct {
+	tick.TicksOnly
 	to     *explain.Requests
 	pids   []uint32
 	within query.Ranges
 }
-
-// Batch implements [tick.Sink].
-func (requestSums) Batch(*tick.Batch) error { return nil }
 
 // Tick implements [tick.Sink].
 func (s requestSums) Tick(t *tick.Tick) error {

@@ -24,6 +24,7 @@ const (
 // fanOut passes batches and ticks to the sinks, each on its own goroutine.
 type fanOut struct {
 	workers   []*worker
+	batched   []*worker // those whose sinks want batches
 	pool      sync.Pool
 	alive     func() // nil: not called
 	clock     Clock
@@ -54,6 +55,9 @@ func newFan(c *Config) *fanOut {
 	for _, s := range c.Sinks {
 		w := &worker{sink: s, in: make(chan message, queue), done: make(chan struct{})}
 		f.workers = append(f.workers, w)
+		if x, ok := s.(interface{ WantsBatches() bool }); !ok || x.WantsBatches() {
+			f.batched = append(f.batched, w)
+		}
 		go f.run(w, c.Log)
 	}
 	return f
@@ -99,8 +103,8 @@ func (f *fanOut) release(b *shared) {
 func (f *fanOut) send(b *shared) {
 	b.users.Store(1)
 	if len(b.Calls)+len(b.Waits)+len(b.Ended)+len(b.Procs)+len(b.Ranges)+len(b.Labels)+len(b.Functions)+len(b.Stacks) > 0 {
-		b.users.Add(int32(len(f.workers)))
-		for _, w := range f.workers {
+		b.users.Add(int32(len(f.batched)))
+		for _, w := range f.batched {
 			f.put(w, message{batch: b})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 // stuck is a sink whose ticks block until a channel is closed.
@@ -55,5 +56,31 @@ func TestAliveWhileASinkBlocks(t *testing.T) {
 	}
 	if err := f.close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// tickCounter is a sink that wants no batches.
+type tickCounter struct {
+	tick.TicksOnly
+	batches, ticks int
+}
+
+func (c *tickCounter) Batch(*tick.Batch) error { c.batches++; return nil }
+func (c *tickCounter) Tick(*tick.Tick) error   { c.ticks++; return nil }
+func (c *tickCounter) Close() error            { return nil }
+
+// A sink that wants no batches gets ticks only; the others get all.
+func TestSinkWithoutBatches(t *testing.T) {
+	c, k := &tickCounter{}, &keeper{}
+	f := newFan(&Config{Sinks: []tick.Sink{c, k}, Log: slog.New(slog.DiscardHandler)})
+	b := f.batch()
+	b.Calls = append(b.Calls, events.Call{})
+	f.send(b)
+	f.tick(&tick.Tick{})
+	if err := f.close(); err != nil {
+		t.Fatal(err)
+	}
+	if c.batches != 0 || c.ticks != 1 || k.calls != 1 || len(k.ticks) != 1 {
+		t.Errorf("%d batches and %d ticks; the other sink: %d calls and %d ticks", c.batches, c.ticks, k.calls, len(k.ticks))
 	}
 }

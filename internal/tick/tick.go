@@ -295,6 +295,15 @@ type Sink interface {
 	Close() error
 }
 
+// TicksOnly is embedded in a sink that needs no batches.
+type TicksOnly struct{}
+
+// Batch implements [Sink].
+func (TicksOnly) Batch(*Batch) error { return nil }
+
+// WantsBatches returns false, so that a session passes no batches to the sink.
+func (TicksOnly) WantsBatches() bool { return false }
+
 // PIDs returns the PIDs of the processes in the tick: those listed, with calls, or with results
 // derived from calls.
 func (t *Tick) PIDs() map[uint32]bool {

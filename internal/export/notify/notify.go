@@ -53,6 +53,7 @@ type State struct {
 
 // Sink is a [tick.Sink] that reports episodes.
 type Sink struct {
+	tick.TicksOnly
 	o      Options
 	key    []byte
 	to     string
@@ -158,9 +159,6 @@ func (s *Sink) String() string {
 	}
 	return s.to
 }
-
-// Batch implements [tick.Sink].
-func (s *Sink) Batch(*tick.Batch) error { return nil }
 
 // Tick implements [tick.Sink].
 func (s *Sink) Tick(t *tick.Tick) error {
