@@ -271,7 +271,7 @@ func (db *DB) Tick(t *tick.Tick) error {
 	if err != nil {
 		return db.fail(db.o.Path, err)
 	}
-	if !t.Final && (db.log.Size()-db.log.Repeated() >= db.segmentBytes() || db.log.Full()) {
+	if !t.Final && db.full() {
 		if err := db.rotate(); err != nil && !noFiles(err) { // out of files: keep this segment
 			return db.fail(db.file.Name(), err)
 		}

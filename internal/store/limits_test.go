@@ -195,6 +195,30 @@ func TestRepeatedStartIsNoReasonForTheNextSegment(t *testing.T) {
 	}
 }
 
+// A segment that repeats much of earlier ones has as much new content. Otherwise there would be 21 segments.
+func TestSegmentIsNotMostlyRepeated(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	db, clock := open(t, filepath.Join(t.TempDir(), "x.db"), Options{MaxBytes: segmentShare * segmentMin, Session: segment.Session{ID: "s"}})
+	var size, repeated int64
+	for i := range 40 {
+		clock.advance(time.Second)
+		b := tick.Batch{Functions: make([]events.Function, 1000)}
+		for j := range b.Functions {
+			b.Functions[j] = events.Function{PID: 1, Handle: uint64(1000*i + j), Name: fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64())}
+		}
+		seq := db.seq
+		if err := errors.Join(db.Batch(&b), db.Tick(&tick.Tick{Time: clock.now, Seq: uint64(i)})); err != nil {
+			t.Fatal(err)
+		}
+		if db.seq == seq {
+			size, repeated = db.log.Size(), db.log.Repeated()
+		}
+	}
+	if db.seq < 2 || db.seq > 10 || repeated < segmentMin || size-repeated > repeatMax*segmentMin {
+		t.Errorf("%d segments; one has %d bytes, of which it repeats %d", db.seq+1, size, repeated)
+	}
+}
+
 // Segments are removed in the order in which they were written, and none is kept forever, whatever
 // the clock said.
 func TestAgesAfterTheClockWasSet(t *testing.T) {

@@ -20,6 +20,7 @@ const (
 	segmentMin   = 64 << 10
 	segmentShare = 1024
 	callsShare   = 16 // divisor of the limit: the least share of the calls
+	repeatMax    = 4  // segments of the normal size that one segment can replace
 )
 
 func (db *DB) segmentBytes() int64 {
@@ -27,6 +28,13 @@ func (db *DB) segmentBytes() int64 {
 		return segmentMax
 	}
 	return min(max(db.o.MaxBytes/segmentShare, segmentMin), segmentMax)
+}
+
+// full reports whether the current segment has its size. If it repeats much of earlier segments, it has as
+// much new content. Otherwise most of each segment would repeat earlier ones.
+func (db *DB) full() bool {
+	size, repeated := db.segmentBytes(), db.log.Repeated()
+	return db.log.Full() || db.log.Size()-repeated >= min(max(size, repeated), repeatMax*size)
 }
 
 // begin starts segment seq in place of the current one. On error, the current segment stays
