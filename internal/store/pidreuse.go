@@ -19,7 +19,7 @@ func (v *saving) another(p *segment.Process) (bool, error) {
 		return was.Started != p.Started, nil
 	}
 	var one int
-	err := v.tx.Stmt(v.stmts[&sqlOther]).QueryRow(v.id, p.PID, null(p.Started)).Scan(&one)
+	err := v.stmt(&sqlOther).QueryRow(v.id, p.PID, null(p.Started)).Scan(&one)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}

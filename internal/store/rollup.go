@@ -244,7 +244,7 @@ func (v *saving) rollRow(k rollKey, s *rolling) error {
 		return err
 	}
 	var had Sum
-	row := v.tx.Stmt(v.stmts[&sqlGet]).QueryRow(v.id, retention.Rollups[k.tier].Seconds(), k.start, k.pid, uint16(k.op))
+	row := v.stmt(&sqlGet).QueryRow(v.id, retention.Rollups[k.tier].Seconds(), k.start, k.pid, uint16(k.op))
 	if err := ScanSum(row.Scan, &had); err != nil {
 		return fmt.Errorf("rollup: %w", err)
 	}
@@ -262,7 +262,7 @@ func (v *saving) putRoll(q *string, k rollKey, s *Sum) (done bool, err error) {
 	for _, n := range s.columns() {
 		args = append(args, int64(*n))
 	}
-	r, err := v.tx.Stmt(v.stmts[q]).Exec(append(args, s.Thinned, v.blob)...)
+	r, err := v.stmt(q).Exec(append(args, s.Thinned, v.blob)...)
 	if err != nil {
 		return false, err
 	}

@@ -161,7 +161,18 @@ func null(ns int64) any {
 type saving struct {
 	*saver
 	tx   *sql.Tx
-	done []func() // run after the commit
+	inTx map[*string]*sql.Stmt // the statements in the transaction
+	done []func()              // run after the commit
+}
+
+// stmt returns a statement in the transaction.
+func (v *saving) stmt(q *string) *sql.Stmt {
+	s := v.inTx[q]
+	if s == nil {
+		s = v.tx.Stmt(v.stmts[q])
+		v.inTx[q] = s
+	}
+	return s
 }
 
 func (v *saving) exec(q *string, args ...any) error {
@@ -170,7 +181,7 @@ func (v *saving) exec(q *string, args ...any) error {
 			args[i] = strings.ToValidUTF8(s, "?")
 		}
 	}
-	_, err := v.tx.Stmt(v.stmts[q]).Exec(args...)
+	_, err := v.stmt(q).Exec(args...)
 	return err
 }
 
@@ -216,7 +227,7 @@ func (v *saver) tick(t *tick.Tick) error {
 	if err != nil {
 		return err
 	}
-	s := &saving{saver: v, tx: tx}
+	s := &saving{saver: v, tx: tx, inTx: map[*string]*sql.Stmt{}}
 	if err := s.all(t); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
