@@ -109,10 +109,15 @@ var engines = []engine{
 func Engines(all []tick.Process) map[uint32]tick.Engine {
 	byPID := index(all)
 	own := make(map[uint32]tick.Engine, 8)
+	other := map[string]bool{} // command lines of other programs, which many processes have
 	for i := range all {
 		p := &all[i]
+		if other[p.Cmdline] {
+			continue
+		}
 		e, ok := engineOf(p)
 		if !ok {
+			other[p.Cmdline] = true
 			continue
 		}
 		if parent := byPID[p.PPID]; parent != nil && parent != p && parent.Cmdline == p.Cmdline {
