@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"ingero/internal/tick"
 )
 
 // Info has the driver and the GPUs of a machine. It is empty without an NVIDIA driver.
@@ -41,6 +43,9 @@ type Machine struct {
 	Root string // prefix of /proc, /sys, /dev and the places of nvidia-smi
 	Path string // search path of nvidia-smi; empty: $PATH
 }
+
+// nodeName is the name of a GPU's device file, without its number.
+const nodeName = "/dev/nvidia"
 
 // maxFile bounds the bytes read of one driver file.
 const maxFile = 64 << 10
@@ -129,6 +134,25 @@ func (m Machine) gpus() ([]GPU, error) {
 	return out, errors.Join(errs...)
 }
 
+// Minor returns the minor number of a GPU's device file. The GPU is named by its UUID, or by its index in states.
+// Without states, the index is its place in the order of addresses, as nvidia-smi numbers GPUs. The driver may not
+// answer while a GPU hangs.
+func (m Machine) Minor(name string, states []tick.GPU) (minor uint32, ok bool) {
+	gpus, _ := m.gpus() // those that could be read
+	at := slices.IndexFunc(gpus, func(g GPU) bool { return g.UUID != "" && g.UUID == name })
+	if index, err := strconv.Atoi(name); err == nil {
+		if at = index; len(states) > 0 {
+			i := slices.IndexFunc(states, func(s tick.GPU) bool { return s.Index == index })
+			at = slices.IndexFunc(gpus, func(g GPU) bool { return i >= 0 && g.Bus == states[i].Bus })
+		}
+	}
+	if at < 0 || at >= len(gpus) {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(strings.TrimPrefix(gpus[at].Node, nodeName), 10, 32)
+	return uint32(n), err == nil
+}
+
 // parseInformation parses /proc/driver/nvidia/gpus/*/information: lines of a name, a colon and a
 // value. Before the GPU is initialized, and if unknown to the driver, a value has question marks.
 func parseInformation(text string) GPU {
@@ -152,7 +176,7 @@ func parseInformation(text string) GPU {
 			g.Bus = normalBus(val)
 		case "Device Minor":
 			if n, err := strconv.ParseUint(val, 10, 16); err == nil {
-				g.Node = fmt.Sprintf("/dev/nvidia%d", n)
+				g.Node = nodeName + strconv.FormatUint(n, 10)
 			}
 		case "GPU Excluded":
 			g.Excluded = val == "Yes"

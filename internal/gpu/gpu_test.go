@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingero/internal/testkit"
+	"ingero/internal/tick"
 )
 
 const (
@@ -94,6 +95,28 @@ func TestRead(t *testing.T) {
 				t.Errorf("info (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A GPU has the number that nvidia-smi gives it, or its place by address.
+func TestMinor(t *testing.T) {
+	m := machine(t, map[string]string{"proc/driver/nvidia/gpus/0000:0f:00.0/information": information, "proc/driver/nvidia/gpus/0000:07:00.0/information": asleep})
+	states := []tick.GPU{{Index: 0, Bus: "0000:0f:00.0"}, {Index: 5, Bus: "0000:aa:00.0"}}
+	for _, tt := range []struct {
+		name   string
+		states []tick.GPU
+		want   string
+	}{
+		{"0", nil, "0"}, {"1", nil, "3"}, {"2", nil, "none"}, {"-1", nil, "none"}, {uuid, nil, "3"}, {uuid, states, "3"}, {"MIG-1", nil, "none"}, {"", nil, "none"},
+		{"0", states, "3"}, {"1", states, "none"}, {"5", states, "none"},
+	} {
+		got := "none"
+		if n, ok := m.Minor(tt.name, tt.states); ok {
+			got = fmt.Sprint(n)
+		}
+		if got != tt.want {
+			t.Errorf("%q of %d states: %s, want %s", tt.name, len(tt.states), got, tt.want)
+		}
 	}
 }
 

@@ -1,0 +1,103 @@
+package proc
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Device is a character device.
+type Device struct{ Major, Minor uint32 }
+
+// Bounds of WithOpen.
+const (
+	maxOpenOfOne = 1 << 12 // open files of a process
+	maxOpenOfAll = 1 << 17 // processes and open files
+)
+
+// WithOpen lists the processes that have all of some character devices open, except those to skip, the highest PID
+// first. unread counts the processes whose open files could not be read, or were not all looked at: too many.
+//
+// It opens none of the files. A user can make a file system of their own that does not answer, and call a file of it
+// /dev/nvidia0: so WithOpen asks no file system, and believes the device number rather than the name.
+func (f FS) WithOpen(devices []Device, skip map[uint32]bool) (found []uint32, unread uint64, err error) {
+	pids, err := f.pids()
+	if err != nil {
+		return nil, 0, err
+	}
+	slices.SortFunc(pids, func(a, b uint32) int { return cmp.Compare(b, a) })
+	left := maxOpenOfAll
+	for i, pid := range pids {
+		if skip[pid] {
+			continue
+		}
+		if left <= 0 {
+			return found, unread + uint64(len(pids)-i), nil
+		}
+		has, n, err := f.hasOpen(pid, devices, min(left, maxOpenOfOne))
+		left -= n + 1
+		switch {
+		case has:
+			found = append(found, pid)
+		case err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH): // else it has ended
+			unread++
+		}
+	}
+	return found, unread, nil
+}
+
+var errTooManyOpen = errors.New("too many open files")
+
+// hasOpen reports whether a process has all devices open, and at how many open files it looked, at most at most. If
+// it has more, and the devices are not among these, the error is errTooManyOpen.
+func (f FS) hasOpen(pid uint32, devices []Device, most int) (has bool, n int, err error) {
+	dir, err := os.Open(f.path(strconv.FormatUint(uint64(pid), 10), "fd"))
+	if err != nil {
+		return false, 0, err
+	}
+	defer func() { _ = dir.Close() }() // read-only
+	names, err := dir.Readdirnames(most)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, 0, err
+	}
+	missing := slices.Clone(devices)
+	for n, name := range names {
+		d, err := charDevice(int(dir.Fd()), name)
+		switch {
+		case errors.Is(err, unix.ENOENT): // closed meanwhile
+		case err != nil:
+			return false, n, err
+		}
+		if at := slices.Index(missing, d); at >= 0 {
+			if missing = slices.Delete(missing, at, at+1); len(missing) == 0 {
+				return true, n + 1, nil
+			}
+		}
+	}
+	if len(names) == most {
+		err = errTooManyOpen
+	} else {
+		err = nil
+	}
+	return false, len(names), err
+}
+
+// charDevice returns the device of an open file, zero if it is none below a directory /dev.
+func charDevice(dir int, name string) (Device, error) {
+	var target [128]byte // the rest of a longer path does not matter
+	n, err := unix.Readlinkat(dir, name, target[:])
+	if err != nil || !strings.Contains(string(target[:n]), "/dev/") {
+		return Device{}, err
+	}
+	var x unix.Statx_t // DONT_SYNC: the answer of a file system in user space (FUSE) is not waited for
+	if err := unix.Statx(dir, name, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &x); err != nil || x.Mode&unix.S_IFMT != unix.S_IFCHR {
+		return Device{}, err
+	}
+	return Device{x.Rdev_major, x.Rdev_minor}, nil
+}

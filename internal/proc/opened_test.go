@@ -1,0 +1,85 @@
+package proc
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"ingero/internal/testkit"
+)
+
+// A process has a device open if the number says so, whatever the name says.
+func TestWithOpen(t *testing.T) {
+	file := func(path string) *os.File {
+		f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		return f
+	}
+	dir := filepath.Join(t.TempDir(), "dev")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", "read -r _")
+	cmd.ExtraFiles = []*os.File{file("/dev/zero"), file("/dev/full"), file(filepath.Join(dir, "urandom"))}
+	child := testkit.Start(t, cmd)
+	pid := uint32(child.PID())
+	zero, full, urandom := Device{1, 5}, Device{1, 7}, Device{1, 9}
+	for _, tt := range []struct {
+		name    string
+		devices []Device
+		skip    map[uint32]bool
+		want    bool
+	}{
+		{"one", []Device{zero}, nil, true},
+		{"two", []Device{full, zero}, nil, true},
+		{"one to skip", []Device{full, zero}, map[uint32]bool{pid: true}, false},
+		{"one of two", []Device{zero, {5, 0}}, nil, false},
+		{"a file with a device's name", []Device{urandom}, nil, false},
+	} {
+		got, _, err := FS{}.WithOpen(tt.devices, tt.skip)
+		if err != nil || slices.Contains(got, pid) != tt.want {
+			t.Errorf("%s: %v, error %v; want %d there: %t", tt.name, got, err, pid, tt.want)
+		}
+	}
+	child.Send("end")
+}
+
+// Processes with too many open files are counted.
+func TestWithOpenIsBounded(t *testing.T) {
+	root := t.TempDir()
+	for pid, files := range map[int]int{7: maxOpenOfOne - 1, 8: maxOpenOfOne} {
+		dir := filepath.Join(root, fmt.Sprint(pid), "fd")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for i := range files {
+			if err := os.Symlink("/dev/null", filepath.Join(dir, fmt.Sprint(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	got, unread, err := FS{Root: root}.WithOpen([]Device{{1, 5}}, nil)
+	if err != nil || len(got) != 0 || unread != 1 {
+		t.Errorf("%v, %d unread, error %v; want one unread", got, unread, err)
+	}
+}
+
+// The time for all processes of this machine, and for each.
+func BenchmarkWithOpen(b *testing.B) {
+	pids, err := FS{}.pids()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, _, err := (FS{}).WithOpen([]Device{{195, 0}, {510, 0}}, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(pids)), "ns/process")
+}
