@@ -203,6 +203,7 @@ func (s *shift) finding(w *Window) Finding {
 			who.What += ", or a rank that is not traced, for which its collectives waited"
 			x.Confidence = min(x.Confidence, 0.5)
 		}
+		who.GPU, who.Sharers = w.sharers(s.pid, s.from)
 	}
 	x.Culprits = []tick.Culprit{who}
 	return x

@@ -38,6 +38,9 @@ type fixture struct {
 	pace  int64            // steps a second; 0: 50
 	asked []tick.Request   // requests that ended since the last tick
 	reads []tick.Inference // reads of servers since then
+
+	host   []tick.HostSum // since the last tick
+	others []tick.Process
 }
 
 // startFixture begins a recording; its files are path and path.d.
@@ -114,6 +117,7 @@ func (x *fixture) tick(final bool) *tick.Tick {
 		Self: tick.Self{CPU: time.Duration(x.seq) * 5 * time.Millisecond}, Threads: []tick.Thread{x.runs},
 		Libraries: []tick.Library{{Path: "/usr/lib/libcudart.so.12", Lib: events.LibCudart, Probes: 32}}}
 	t.Requests, t.Inference, x.asked, x.reads = x.asked, x.reads, nil, nil
+	t.HostSums, t.Others, x.host = x.host, x.others, nil
 	if x.lost > 0 {
 		t.Chains = []tick.Chain{{ID: "c-1", Rule: "cpu-taken", Severity: tick.High, PID: 4821, From: x.start, To: x.now, Lost: x.lost,
 			Culprits: []tick.Culprit{{Thread: events.Thread{PID: 8821, TID: 8821, Name: events.NameOf("stress-ng")}, Lost: x.lost}}}}

@@ -10,13 +10,9 @@ import (
 // gpuCauses are the words for GPUs, their faults, and ranks on several GPUs.
 var gpuCauses = map[string]causeWords{
 	"gpu-slower": {
-		head: func(*tick.Chain) string { return "the GPU takes longer for a step" },
-		cause: func(c *tick.Chain, v *victim) string {
-			return orWords(whats(c), "the GPU") + " takes longer than before for the same steps of " + v.name + ", and nothing on the host explains it: other kernels or shapes, a slower GPU, or a process on the GPU that is not traced"
-		},
-		fix: func(c *tick.Chain, v *victim) string {
-			return "find out what changed at that time: ingero query --by function before and after; nvidia-smi -q -d PERFORMANCE,CLOCK shows the clocks; nvidia-smi pmon shows the processes on the GPU; a trace without --pid names the one that takes its time"
-		},
+		head:  func(*tick.Chain) string { return "the GPU takes longer for a step" },
+		cause: causeSlower,
+		fix:   fixSlower,
 	},
 	"gpu-throttled": {
 		head: func(c *tick.Chain) string { return "the GPU lowered its clocks: " + orWords(whats(c), "a GPU") },

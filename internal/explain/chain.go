@@ -40,6 +40,7 @@ func chainOf(c *tick.Chain, v *victim) wire.Chain {
 			Name: clean(x.Thread.Name.String()), PID: x.Thread.PID, TID: x.Thread.TID, PPID: x.Thread.Parent, Own: x.Own, Agent: x.Agent,
 			What: clean(x.What), Cgroup: clean(x.Cgroup), Cmdline: clean(x.Cmdline), Where: clean(x.Where), Parent: clean(x.Parent), Path: clean(x.Path), CPUs: x.CPUs, At: clean(x.At), Waited: clean(x.Waited), LostNS: int64(x.Lost),
 			Limit: limit, LimitGroup: clean(x.Limit.Group), LimitFile: clean(x.Limit.File),
+			GPU: clean(x.GPU), Sharers: jsonSharers(x.Sharers),
 		})
 	}
 	for _, m := range c.Timeline {

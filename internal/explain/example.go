@@ -67,8 +67,11 @@ var exampleCulprits = map[string]tick.Culprit{
 	"xid":               {What: "XID 31 of GPU 0000:75:00, after which 3 of its calls failed"},
 	"gpu-throttled":     {What: "GPU 0 (its power limit)"},
 	"gpu-shared":        {Thread: exampleThread("retriever", 5210), What: "2,100 launches a second on GPU 0"},
-	"gpu-slower":        {What: "GPU 0"},
+	"gpu-slower":        {What: "GPU 0", GPU: "0", Sharers: []tick.Sharer{{PID: 5210, Comm: "python3", Cmdline: "python3 train.py", Started: exampleFrom.Add(-8 * time.Second)}}},
 }
+
+// exampleFrom is the time of the first slow step.
+var exampleFrom = time.Unix(1_700_000_000, 0)
 
 // ofRequests are the rules whose chains are about requests to a server, and have no step.
 var ofRequests = []string{"prefill-stall", "kv-preemption", "slow-client", "frontend-slow", "scheduler-cpu", "adapter-swap"}
@@ -99,7 +102,7 @@ func Example(rule string) (head, cause, fix string) {
 		name = "cudaStreamSynchronize"
 	}
 	op, _ := events.OpByName(name)
-	c := &tick.Chain{Rule: rule, PID: 4821, TID: 4821, Op: op, Severity: tick.High, Lost: 1370 * time.Millisecond, Steps: 3801, Slow: 412,
+	c := &tick.Chain{Rule: rule, PID: 4821, TID: 4821, Op: op, From: exampleFrom, Severity: tick.High, Lost: 1370 * time.Millisecond, Steps: 3801, Slow: 412,
 		StepP50: 15_100_000, StepP99: 27_500_000, OpP50: 15_000_000, OpP99: 27_400_000}
 	if slices.Contains(ofRequests, rule) {
 		c.Op, c.Steps, c.StepP50, c.StepP99, c.OpP50, c.OpP99 = 0, 0, 0, 0, 0, 0

@@ -41,6 +41,7 @@ func hostSums() []tick.HostSum {
 	add(tick.HostUnixSend, 4821, "python3", "/run/tokenizer.sock", 900, 9<<20, 0)
 	add(tick.HostUnixReceive, 4821, "python3", "", 900, 9<<20, 0)
 	add(tick.HostLockRefused, 4821, "python3", "data.lock", 40, 0, 0)
+	add(tick.HostGPUOpen, 5210, "python3", "GPU 0", 1, 0, 0)
 	add(tick.HostPages, 4821, "python3", "order-0", 5000, 5000<<12, 0)
 	add(tick.HostPages, 4821, "python3", "order-9", 3, 3<<21, 0)
 	add(tick.HostMajorFault, 4821, "python3", "", 17, 0, 0)

@@ -47,6 +47,7 @@ var dropWords = map[string]string{
 	"python-unreadable":       "stacks with missing Python frames: memory could not be read",
 	"python-strange":          "stacks with missing Python frames: invalid interpreter data",
 	"host-files-left-out":     "cgroups or machine files not read for their quota, limit or pressure: too many",
+	"gpu-users-not-read":      "processes not looked at for a GPU that they have open: too many open files, or not permitted",
 	"state-no-room":           "calls missing in the memory, streams and communicators of their process: more than 512 processes",
 	"causes-left-out":         "causes below HIGH not reported: more than 256 at the same time",
 	"faults-full":             "GPU faults dropped: too many at once",
@@ -108,7 +109,7 @@ func bearsOnNothing(reason string) bool {
 // known without its stack.
 func isLoss(reason string) bool {
 	switch reason {
-	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "holder-not-read", "state-no-room", "causes-left-out", "host-files-left-out", "rows-left-out", "kernel-log-overwritten", "kernel-log-suppressed":
+	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "holder-not-read", "state-no-room", "causes-left-out", "host-files-left-out", "gpu-users-not-read", "rows-left-out", "kernel-log-overwritten", "kernel-log-suppressed":
 		return false
 	}
 	return !AffectsStacks(reason) && !AffectsWakers(reason) && !strings.HasPrefix(reason, "requests-") && !AffectsLabels(reason)

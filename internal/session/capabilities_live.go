@@ -6,15 +6,20 @@ import (
 
 	"ingero/internal/decode"
 	"ingero/internal/probes"
+	"ingero/internal/tick"
 	"ingero/internal/unwind"
 )
 
 // Capabilities implements [Source] with the capabilities of the owners.
 func (l *Live) Capabilities() Capabilities {
+	seek := func(t *tick.Tick) { l.host.users.seek(t, l.host.procs) }
+	if playing(l.raw) { // the tape has the users
+		seek = nil
+	}
 	return Capabilities{
 		AgentPID: uint32(os.Getpid()), Clock: kernelClock{l.clock.of}, Wake: l.rings.wake, Patience: l.patience, SetSlow: l.rings.slow,
 		Proc: processFS(l.clock.of), Memory: newMemory(l.clock.of), Framer: l.resolve.frames, StackPolicy: policies[l.opts.Probes.Stacks],
-		Faults: l.gpus.takeFaults, Shedder: l.shed, deck: l.raw,
+		Faults: l.gpus.takeFaults, SeekSharers: seek, Shedder: l.shed, deck: l.raw,
 	}
 }
 

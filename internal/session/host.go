@@ -21,6 +21,7 @@ type hostWatch struct {
 	traced func() map[uint32]tracedProcess // current
 	cgroup func(pid uint32) string         // object of tick.HostOOM
 	files  host.Poller
+	users  *gpuUsers
 	seen   map[probes.HostKey]*hostSeen
 	pages  map[pagesKey]uint64
 	procs  map[uint32]tracedProcess // at this tick
@@ -51,8 +52,8 @@ const (
 	maxHostOthers = 64
 )
 
-func newHostWatch(kernel kernel, raw tapeIO, traced func() map[uint32]tracedProcess, cgroup func(pid uint32) string) *hostWatch {
-	return &hostWatch{kernel: kernel, raw: raw, traced: traced, cgroup: cgroup,
+func newHostWatch(kernel kernel, raw tapeIO, users *gpuUsers, traced func() map[uint32]tracedProcess, cgroup func(pid uint32) string) *hostWatch {
+	return &hostWatch{kernel: kernel, raw: raw, users: users, traced: traced, cgroup: cgroup,
 		seen: map[probes.HostKey]*hostSeen{}, pages: map[pagesKey]uint64{}}
 }
 
@@ -209,19 +210,24 @@ type hostFiles struct {
 	Sums    []tick.HostSum
 	Reports []tick.Report
 	Left    uint64
+	Unread  uint64 `json:",omitempty"` // processes, of gpuUsers
 }
 
 // readFiles adds what the kernel's files contain.
 func (w *hostWatch) readFiles(t *tick.Tick, sums *tick.HostSums, last bool) {
 	var x hostFiles
 	fill(w.raw, tape.Files, &x, func() {
-		x = hostFiles{w.files.Read(w.pids(), last), w.files.Reports(), w.files.Unread()}
+		x = hostFiles{Sums: w.files.Read(w.pids(), last), Reports: w.files.Reports(), Left: w.files.Unread()}
+		users, unread := w.users.take()
+		x.Sums, x.Unread = append(x.Sums, users...), unread
 	})
 	for i := range x.Sums {
-		x.Sums[i].Comm = w.procs[x.Sums[i].PID].Comm
+		if s := &x.Sums[i]; s.Kind != tick.HostGPUOpen { // it has a name already
+			s.Comm = w.procs[s.PID].Comm
+		}
 	}
 	sums.Add(x.Sums)
 	t.Reports = append(t.Reports, x.Reports...)
 	t.Reports = append(t.Reports, w.kernel.HostReports()...)
-	t.Drops = append(t.Drops, tick.Drop{Reason: "host-files-left-out", Count: x.Left})
+	t.Drops = append(t.Drops, tick.Drop{Reason: "host-files-left-out", Count: x.Left}, tick.Drop{Reason: "gpu-users-not-read", Count: x.Unread})
 }

@@ -61,7 +61,7 @@ func TestIdleHostSums(t *testing.T) {
 		for i := range sums {
 			k.sums[probes.HostKey{Tgid: 7, Kind: uint8(tick.HostSend), Object: [4]uint64{0, uint64(i)}}] = probes.HostSum{Count: 1}
 		}
-		w := newHostWatch(k, nil, nil, nil)
+		w := newHostWatch(k, nil, &gpuUsers{}, nil, nil)
 		w.procs = map[uint32]tracedProcess{7: {}}
 		told := uint64(0)
 		for range 12 {

@@ -149,7 +149,7 @@ func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw tapeIO, c
 	l.lives = newLives(kernel, raw, clock, o.Log, l.lived, newGates(o.Log, l.openGate))
 	l.shed = &shedder{opts: o, tracer: tracer, report: report, targets: l.targets, libs: l.libs,
 		python: l.resolve.python, failed: l.rings.failedLaunches}
-	l.host = newHostWatch(kernel, raw, l.targets.now, l.targets.cgroup)
+	l.host = newHostWatch(kernel, raw, newGPUUsers(processFS(clock), o.GPUs), l.targets.now, l.targets.cgroup)
 	l.gpus = &gpus{raw: raw, report: report}
 	l.serve = newRequests(o.Requests, clock, report)
 	l.labels = &labels{raw: raw, report: report}

@@ -14,8 +14,8 @@ import (
 )
 
 // untracedProcesses tracks the untraced processes that had a part in a wait of a traced thread, used a disk or a
-// job's CPU quota, sent a signal, or held a lock. Facts about each are read once while it lives, and again after
-// an exec that soon follows its fork. Its methods are for the polling goroutine.
+// job's CPU quota, sent a signal, held a lock, or had a GPU open that became slower. Facts about each are read once
+// while it lives, and again after an exec that soon follows its fork. Its methods are for the polling goroutine.
 type untracedProcesses struct {
 	fs    proc.FS
 	known map[uint32]*untracedProcess
@@ -86,15 +86,15 @@ func (o *untracedProcesses) note(waits []events.Wait, traced func(pid uint32) bo
 	}
 }
 
-// did adds host activity: locks that untraced processes held, signals that they sent to traced ones, disk
-// requests that took notable time, and CPU time of a job's quota. Many processes may use a disk, so holders of
-// locks come first.
+// did adds host activity: locks that untraced processes held, GPUs that they had open, signals that they sent to traced
+// processes, disk requests that took notable time, and CPU time of a job's quota. Many processes may use a disk, so the
+// first two come first.
 func (o *untracedProcesses) did(sums []tick.HostSum, at int64, traced func(pid uint32) bool) {
 	left := lookups
-	for _, locks := range []bool{true, false} {
+	for _, first := range []bool{true, false} {
 		for i := range sums {
 			s := &sums[i]
-			if locks != (s.Kind == tick.HostLockRefused) {
+			if first != (s.Kind == tick.HostLockRefused || s.Kind == tick.HostGPUOpen) {
 				continue
 			}
 			who := actor(s)
@@ -115,6 +115,8 @@ func actor(s *tick.HostSum) events.Thread {
 	switch s.Kind {
 	case tick.HostSignal:
 		return events.Thread{PID: s.Sender, Name: events.NameOf(s.Comm)}
+	case tick.HostGPUOpen:
+		return events.Thread{PID: s.PID, Name: events.NameOf(s.Comm)}
 	case tick.HostLockRefused: // Comm is the name of the process that was refused
 		return events.Thread{PID: s.Sender}
 	case tick.HostDiskRead, tick.HostDiskWrite, tick.HostDiskFlush, tick.HostThreads:
@@ -263,6 +265,12 @@ func addPlaces(chains []tick.Chain, processes, others []tick.Process) {
 		chain.Culprits = slices.Clone(chain.Culprits)
 		for j := range chain.Culprits {
 			c := &chain.Culprits[j]
+			c.Sharers = slices.Clone(c.Sharers)
+			for k := range c.Sharers {
+				if p := known[c.Sharers[k].PID]; p != nil {
+					c.Sharers[k].Cmdline, c.Sharers[k].Where = p.Cmdline, where.Text(&p.Where)
+				}
+			}
 			p := known[c.Thread.PID]
 			if p == nil {
 				continue

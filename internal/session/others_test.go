@@ -156,8 +156,8 @@ func TestOthersAddUp(t *testing.T) {
 	}
 }
 
-// Only processes that used a disk or a job's CPU quota for long, sent a signal to a traced process or held its
-// lock are read, a bounded number at a time.
+// Only processes that used a disk or a job's CPU quota for long, sent a signal to a traced process, held its lock or
+// had its GPU open are read, a bounded number at a time.
 func TestOthersOnTheHost(t *testing.T) {
 	o := untracedProcesses{known: map[uint32]*untracedProcess{}, fs: proc.FS{Root: t.TempDir()}}
 	sum := func(kind tick.HostEvent, pid, sender uint32, ns time.Duration) tick.HostSum {
@@ -167,12 +167,13 @@ func TestOthersOnTheHost(t *testing.T) {
 		sum(tick.HostDiskWrite, 10, 0, notable), sum(tick.HostDiskRead, 11, 0, notable-1), sum(tick.HostDiskRead, 0, 0, time.Second),
 		sum(tick.HostDiskRead, 7, 0, time.Second), sum(tick.HostSignal, 7, 12, 0), sum(tick.HostSignal, 7, 0, 0), sum(tick.HostReclaim, 13, 0, time.Second),
 		sum(tick.HostLockRefused, 7, 14, 0), sum(tick.HostLockRefused, 7, 0, 0), sum(tick.HostThreads, 16, 0, notable), sum(tick.HostThreads, 7, 0, notable),
+		sum(tick.HostGPUOpen, 17, 0, 0),
 	}
 	traced := func(pid uint32) bool { return pid == 7 }
 	o.did(sums, 5, traced)
 	o.did(sums, 9, traced)
-	if got := slices.Sorted(maps.Keys(o.known)); !slices.Equal(got, []uint32{10, 12, 14, 16}) || o.known[10].Comm != "dd" || o.known[10].seen != 9 || o.known[14].Comm != "" {
-		t.Errorf("known: %v, want 10, 12, 16, and 14, the holder of a lock, whose name is unknown", got)
+	if got := slices.Sorted(maps.Keys(o.known)); !slices.Equal(got, []uint32{10, 12, 14, 16, 17}) || o.known[10].Comm != "dd" || o.known[10].seen != 9 || o.known[14].Comm != "" {
+		t.Errorf("known: %v, want 10, 12, 16, 17, and 14, the holder of a lock, whose name is unknown", got)
 	}
 	many := make([]tick.HostSum, 3*lookups)
 	for i := range many {
@@ -180,7 +181,7 @@ func TestOthersOnTheHost(t *testing.T) {
 	}
 	many = append(many, sum(tick.HostLockRefused, 7, 15, 0))
 	o.did(many, 10, traced)
-	if n := len(o.known); n != 4+lookups || o.known[15] == nil {
+	if n := len(o.known); n != 5+lookups || o.known[15] == nil {
 		t.Errorf("%d known, want %d more, with the holder of a lock", n, lookups)
 	}
 }

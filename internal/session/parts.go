@@ -90,8 +90,9 @@ var partFields = [partsEnd][]string{
 	partGpus: {"GPUs"}, partRequests: {"Requests"}, partRequestTimes: {"Requests[].ToFirst", "Requests[].After", "Requests[].EnginePID", "Requests[].EngineTID", "Requests[].Split", "Requests[].AtOnce", "Requests[].TokenSteps", "EngineSteps"}, partInference: {"Inference"}, partLibraries: {"Libraries", "HostProbes"}, partPods: {"Pods"}, partReports: {"Reports"}, partFloor: {"Reports"}, partDrops: {"Drops"}, partStateDrops: {"Drops"}, partFaultDrops: {"Drops"}, partCauseDrops: {"Drops"}, partAllDrops: {"Drops"}, partStackPolicy: {"StackPolicy"},
 	partMachineState: {"Host", "Self", "Overhead"}, partHostEvents: {"HostSums"}, partMachineEvents: {"HostSums"}, partReportedEvents: {"HostSums"}, partIdle: {"Idle"},
 	partChains: {"Chains"}, partBlindSpots: {"Untold"}, partSites: {"Chains[].At", "Chains[].Culprits[].At", "Chains[].Culprits[].Waited"},
-	partCulprits: {"Chains[].Culprits[].Cgroup", "Chains[].Culprits[].Cmdline", "Chains[].Culprits[].Where", "Chains[].Culprits[].Parent"},
-	partShown:    {"Chains"}, partHidden: {"Hidden"}, partEpisodes: {"Episodes"},
+	partCulprits: {"Chains[].Culprits[].Cgroup", "Chains[].Culprits[].Cmdline", "Chains[].Culprits[].Where", "Chains[].Culprits[].Parent",
+		"Chains[].Culprits[].Sharers[].Cmdline", "Chains[].Culprits[].Sharers[].Where"},
+	partShown: {"Chains"}, partHidden: {"Hidden"}, partEpisodes: {"Episodes"},
 }
 
 // parts is a set of parts.

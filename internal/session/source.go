@@ -64,6 +64,10 @@ type Capabilities struct {
 	// Totals.
 	Faults func(dst []tick.Xid) []tick.Xid
 
+	// SeekSharers looks for untraced processes on GPUs that became slower, by the chains of a tick. The host sums of a
+	// later tick have them. nil: not possible.
+	SeekSharers func(t *tick.Tick)
+
 	// Shedder sheds features; nil: there is nothing to shed.
 	Shedder Sheddable
 

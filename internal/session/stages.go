@@ -115,6 +115,9 @@ var stages = []stage{
 		batch: func(r *runner, b *pollResult) { r.causes.Add(b.Steps) },
 		tick: func(r *runner, t *tick.Tick) error {
 			t.Chains, t.Untold = r.causes.Tick(t)
+			if r.can.SeekSharers != nil {
+				r.can.SeekSharers(t)
+			}
 			t.Drops = addDrops(t.Drops, "causes-left-out", r.causes.LeftOut())
 			r.quiet.chains = len(t.Chains) // for the next tick
 			return nil

@@ -60,6 +60,17 @@ type culpritJSON struct {
 	File     string   `json:"limit_file,omitempty"`
 	Raw      string   `json:"limit,omitempty"`
 	Start    uint32   `json:"start_ticks,omitempty"` // events.Thread
+	GPU      string   `json:"gpu,omitempty"`
+
+	Sharers []sharerJSON `json:"sharers,omitempty"`
+}
+
+type sharerJSON struct {
+	PID     uint32 `json:"pid"`
+	Comm    string `json:"comm,omitempty"`
+	Cmdline string `json:"cmdline,omitempty"`
+	Where   string `json:"where,omitempty"`
+	Started int64  `json:"started_ns,omitempty"`
 }
 
 type momentJSON struct {
@@ -75,7 +86,7 @@ func toChainRow(c *tick.Chain) (chainRow, error) {
 		t := &p.Thread
 		culprits = append(culprits, culpritJSON{t.PID, t.TID, t.Parent, t.Cgroup, t.Name.String(), p.Own, p.Agent,
 			p.What, p.Cgroup, p.Cmdline, p.Where, p.Parent, p.Path, p.CPUs, p.At, p.Waited, int64(p.Lost), string(p.Root.Whose), string(p.Root.Did),
-			p.Limit.Group, p.Limit.File, p.Limit.Raw, t.Start})
+			p.Limit.Group, p.Limit.File, p.Limit.Raw, t.Start, p.GPU, toSharers(p.Sharers)})
 	}
 	for i := range c.Timeline {
 		m := &c.Timeline[i]
@@ -191,7 +202,7 @@ func UnmarshalChain(c *tick.Chain, culprits, timeline, notIt []byte) error {
 		c.Culprits = append(c.Culprits, tick.Culprit{
 			Thread: events.Thread{PID: j.PID, TID: j.TID, Parent: j.PPID, Start: j.Start, Cgroup: j.CgroupID, Name: events.NameOf(j.Comm)},
 			Root:   tick.Root{Whose: tick.Relation(j.Whose), Did: tick.Activity(j.Did)}, Limit: tick.Limit{Group: j.Group, File: j.File, Raw: j.Raw},
-			Own: j.Own, Agent: j.Agent, What: j.What, Cgroup: j.Cgroup, Cmdline: j.Cmdline, Where: j.Where, Parent: j.Parent, Path: j.Path, CPUs: j.CPUs, At: j.At, Waited: j.Waited, Lost: time.Duration(j.Lost)})
+			Own: j.Own, Agent: j.Agent, What: j.What, Cgroup: j.Cgroup, Cmdline: j.Cmdline, Where: j.Where, Parent: j.Parent, Path: j.Path, CPUs: j.CPUs, At: j.At, Waited: j.Waited, Lost: time.Duration(j.Lost), GPU: j.GPU, Sharers: fromSharers(j.Sharers)})
 	}
 	for _, m := range when {
 		c.Timeline = append(c.Timeline, tick.Moment{Time: segment.FromUnixNano(m.Time), Source: m.Source, Text: m.Text})
@@ -200,6 +211,20 @@ func UnmarshalChain(c *tick.Chain, culprits, timeline, notIt []byte) error {
 		c.NotIt = nil
 	}
 	return nil
+}
+
+func toSharers(list []tick.Sharer) (out []sharerJSON) {
+	for _, x := range list {
+		out = append(out, sharerJSON{x.PID, x.Comm, x.Cmdline, x.Where, segment.UnixNano(x.Started)})
+	}
+	return out
+}
+
+func fromSharers(list []sharerJSON) (out []tick.Sharer) {
+	for _, x := range list {
+		out = append(out, tick.Sharer{PID: x.PID, Comm: x.Comm, Cmdline: x.Cmdline, Where: x.Where, Started: segment.FromUnixNano(x.Started)})
+	}
+	return out
 }
 
 // ChainSum returns a checksum of chains that does not depend on their order. It is 0 for none.

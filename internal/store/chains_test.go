@@ -4,6 +4,8 @@ import (
 	"database/sql"
 	"math"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,5 +119,22 @@ func TestWaitsAreWrittenInTime(t *testing.T) {
 	c.advance(250 * time.Millisecond)
 	if a, _ := readLog(t, db); len(a.waits) < 10 {
 		t.Errorf("%d waits in the file", len(a.waits))
+	}
+}
+
+// A chain's sharers are read as they were written; older rows have none.
+func TestSharersInTheDatabase(t *testing.T) {
+	at := time.Unix(1_700_000_000, 0)
+	want := []tick.Culprit{{What: "GPU 0", GPU: "0", Sharers: []tick.Sharer{{PID: 5210, Comm: "python3", Cmdline: "python3 train.py", Where: "pod b", Started: at}, {PID: 77}}}, {What: "disk 8:0"}}
+	row, err := toChainRow(&tick.Chain{Culprits: want})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got tick.Chain
+	if err := UnmarshalChain(&got, []byte(row.culprits), []byte(row.timeline), []byte(row.notIt)); err != nil || !reflect.DeepEqual(got.Culprits, want) {
+		t.Errorf("%+v, %v, want %+v", got.Culprits, err, want)
+	}
+	if strings.Count(row.culprits, "sharers") != 1 {
+		t.Errorf("a culprit that is no GPU has sharers: %s", row.culprits)
 	}
 }

@@ -172,12 +172,27 @@ type Culprit struct {
 	Where   string        // in words: its container or pod, job and rank, if known
 	Parent  string        // "name pid", if known
 	Limit   Limit         // the limit that was hit, if known
+	GPU     string        `json:",omitempty"` // the culprit, if it is a GPU that became slower: the number that nvidia-smi gives it, or its UUID; empty also if unknown
+	Sharers []Sharer      `json:",omitempty"` // untraced processes that may use that GPU, the latest start first; at most [MaxSharers]
 	Path    string        `json:",omitempty"` // in words: the threads through which the victim waited for the culprit; empty: direct wait
 	CPUs    []uint16      // CPUs on which it ran instead of the victim, at most MaxCPUs
 	Stack   uint32        `json:",omitempty"` // where the victim waited for most of Lost, 0: unknown
 	At      string        // where Thread spent most of the waited time, in words; without a thread to wait for, the place of Stack; empty: unknown, or it took a CPU and was not waited for
 	Waited  string        `json:",omitempty"` // place of Stack, in words, if the victim waited for Thread and At is unknown
 	Lost    time.Duration // share of the chain's loss
+}
+
+// MaxSharers bounds the sharers of a [Culprit]. If there are as many, there may be more.
+const MaxSharers = 8
+
+// Sharer is a process that uses CUDA, has a GPU's device file open and is not traced. Whether it computes on the GPU
+// is unknown: by default, CUDA opens the files of all GPUs.
+type Sharer struct {
+	PID     uint32
+	Comm    string
+	Cmdline string    // if known
+	Where   string    // in words: its container or pod, job and rank, if known
+	Started time.Time // zero: unknown
 }
 
 // Values of What for a culprit on another machine: APeer, or [PeerAt] and its address.

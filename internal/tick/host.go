@@ -54,6 +54,9 @@ const (
 	HostUnixReceive
 	HostLockRefused
 
+	// From the kernel's files, when a GPU became slower.
+	HostGPUOpen
+
 	hostEvents
 )
 
@@ -61,7 +64,7 @@ const (
 type HostRow struct {
 	Name   string // short and stable, for JSON and SQL
 	Title  string // for people
-	Object string // meaning of Object: "device", "peer", "cgroup", "signal", "order", "file"; empty: no object
+	Object string // meaning of Object: "device", "peer", "cgroup", "signal", "order", "file", "gpu"; empty: no object
 	One    string // unit of Count, in the singular
 	NS     string // subject of the time; empty: no time
 	Bytes  bool   // Bytes is set
@@ -106,6 +109,7 @@ var HostRows = [hostEvents]HostRow{
 	HostUnixSend:       {Name: "unix-send", Title: "UNIX sends", Object: "peer", One: "send", Bytes: true, PID: true},
 	HostUnixReceive:    {Name: "unix-receive", Title: "UNIX receives", Object: "peer", One: "receive", Bytes: true, PID: true},
 	HostLockRefused:    {Name: "lock-refused", Title: "locks refused", Object: "file", One: "refusal", PID: true},
+	HostGPUOpen:        {Name: "gpu-open", Title: "GPU open", Object: "gpu", One: "time", PID: true},
 }
 
 // Row returns the description of a kind; that of an unknown kind is empty.
@@ -124,12 +128,16 @@ func (k HostEvent) String() string {
 	return "?"
 }
 
+// GPUObject begins the object of a HostGPUOpen, before the GPU as in [Culprit]. Such a sum is a process that is not
+// traced, uses CUDA, and had the GPU's device file open each time that ingero looked (Count).
+const GPUObject = "GPU "
+
 // HostKey identifies a host sum.
 type HostKey struct {
 	Kind   HostEvent
 	PID    uint32 // 0: no process in particular, or processes beyond the limit
 	Sender uint32 // HostSignal: sender; 0: the kernel. HostLockRefused: holder; 0: unknown
-	Object string // "vda", "10.0.0.7:443", "/run/x.sock", "/system.slice", "SIGKILL", "order-0", "data.lock"; empty: none, unknown, or clients of a UNIX socket
+	Object string // "vda", "10.0.0.7:443", "/run/x.sock", "/system.slice", "SIGKILL", "order-0", "data.lock", "GPU 0"; empty: none, unknown, or clients of a UNIX socket
 }
 
 // noLimit follows the cgroup in the object of a HostOOM if no memory limit was reached: the machine had no

@@ -29,6 +29,16 @@ func (t *Tick) Wall() *Tick {
 		for j := range e.Chain.Spread {
 			e.Chain.Spread[j].Start += int64(t.Ahead)
 		}
+		e.Chain.Culprits = slices.Clone(e.Chain.Culprits)
+		for j := range e.Chain.Culprits {
+			list := slices.Clone(e.Chain.Culprits[j].Sharers)
+			for k := range list {
+				if x := &list[k]; !x.Started.IsZero() {
+					x.Started = x.Started.Add(t.Ahead)
+				}
+			}
+			e.Chain.Culprits[j].Sharers = list
+		}
 		if !e.Chain.Replaced.IsZero() {
 			e.Chain.Replaced = e.Chain.Replaced.Add(t.Ahead)
 		}

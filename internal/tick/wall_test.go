@@ -12,7 +12,8 @@ func TestWall(t *testing.T) {
 	made := func(at time.Time) *Tick {
 		return &Tick{Time: at, Xids: []Xid{{Time: at.UnixNano()}},
 			Episodes: []Episode{{From: at, To: at, Chain: Chain{From: at, To: at,
-				Timeline: []Moment{{Time: at}}, Spread: []Loss{{Start: at.UnixNano()}}}}}}
+				Timeline: []Moment{{Time: at}}, Spread: []Loss{{Start: at.UnixNano()}},
+				Culprits: []Culprit{{Sharers: []Sharer{{Started: at}, {}}}}}}}}
 	}
 	at := time.Unix(1_700_000_000, 0).UTC()
 	x := made(at)

@@ -68,6 +68,18 @@ type Culprit struct {
 	Limit      string `json:"limit,omitempty"` // the limit that was hit: "2 CPUs"
 	LimitGroup string `json:"limit_group,omitempty"`
 	LimitFile  string `json:"limit_file,omitempty"`
+
+	GPU     string   `json:"gpu,omitempty"`     // if the culprit is a GPU that became slower: the number that nvidia-smi gives it, or its UUID
+	Sharers []Sharer `json:"sharers,omitempty"` // processes that may use that GPU, too, and are not traced: the latest start first, at most 8
+}
+
+// Sharer is a process that uses CUDA and has a GPU open. Whether it computes on the GPU is unknown.
+type Sharer struct {
+	PID     uint32    `json:"pid"`
+	Name    string    `json:"name,omitempty"`
+	Cmdline string    `json:"cmdline,omitempty"`
+	Where   string    `json:"where,omitempty"`
+	Started time.Time `json:"started,omitzero"`
 }
 
 // Moment is an event in a chain's timeline.

@@ -8,7 +8,7 @@ CREATE TABLE host_sums (
 	kind      TEXT NOT NULL,               -- disk-read, reclaim, tcp-retransmit, ...
 	pid       INTEGER NOT NULL,            -- 0: no single process, or not separated by process
 	sender    INTEGER NOT NULL,            -- sender of a signal; 0: the kernel. lock-refused: holder of the lock; 0: unknown
-	object    TEXT NOT NULL,               -- device, peer, cgroup, signal, order or name of a file; '': none, unknown, or, of unix-*, the clients of the process. A UNIX socket: at most the last 31 bytes of its path
+	object    TEXT NOT NULL,               -- device, peer, cgroup, signal, order, name of a file or GPU; '': none, unknown, or, of unix-*, the clients of the process. A UNIX socket: at most the last 31 bytes of its path
 	comm      TEXT NOT NULL,               -- name of pid; for a signal, of its sender
 	count     INTEGER,                     -- NULL: the kind has only a time
 	failed    INTEGER NOT NULL,            -- failed events

@@ -235,6 +235,8 @@ export interface Culprit {
   limit?: string; // the limit that was hit: "2 CPUs"
   limit_group?: string;
   limit_file?: string;
+  gpu?: string; // if the culprit is a GPU that became slower: the number that nvidia-smi gives it, or its UUID
+  sharers?: Sharer[]; // processes that may use that GPU, too, and are not traced: the latest start first, at most 8
 }
 
 /** Drop counts the records that were dropped for one reason. */
@@ -1112,6 +1114,15 @@ export interface Share {
   at?: string; // the GIL: where it was released
   across?: string; // the call during which it was held
   waker?: Waker;
+}
+
+/** Sharer is a process that uses CUDA and has a GPU open. Whether it computes on the GPU is unknown. */
+export interface Sharer {
+  pid: number;
+  name?: string;
+  cmdline?: string;
+  where?: string;
+  started?: string;
 }
 
 /** Snapshot is the machine's state at one time. Shares are from 0 to 1. */
