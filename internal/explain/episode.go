@@ -32,7 +32,7 @@ func EpisodeLine(e *tick.Episode, t *tick.Tick, zone *time.Location) string {
 	lost := Duration(int64(e.Lost)) + " lost"
 	switch {
 	case e.Kind == tick.EpisodeRevised:
-		return s + " - withdrawn: later calls do not support it"
+		return s + " - withdrawn: with more data, it is too small to report or not confirmed"
 	case e.Kind == tick.EpisodeEnd && e.Why == tick.ReasonSilenced:
 		return s + " - silenced; " + lost + " so far"
 	case e.Kind == tick.EpisodeEnd && e.Why == tick.ReasonFinal:

@@ -25,7 +25,7 @@ func TestEpisode(t *testing.T) {
 		{tick.EpisodeEnd, tick.ReasonExit, " - over: 1.37 s lost, 14:41:20 to 14:41:25"},
 		{tick.EpisodeEnd, tick.ReasonFinal, ", 1.37 s lost since 14:41:20"},
 		{tick.EpisodeEnd, tick.ReasonSilenced, " - silenced; 1.37 s lost so far"},
-		{tick.EpisodeRevised, "", " - withdrawn: later calls do not support it"},
+		{tick.EpisodeRevised, "", " - withdrawn: with more data, it is too small to report or not confirmed"},
 	} {
 		e := tick.Episode{Kind: tt.kind, ID: "c-7f3a.20", Why: tt.why, Severity: tick.High, From: c.From, To: c.To, Lost: c.Lost, Chain: c}
 		if got := EpisodeLine(&e, now, time.UTC); got != head+tt.want {

@@ -10,7 +10,7 @@ const (
 	EpisodeBegin   EpisodeKind = iota + 1
 	EpisodeUpdate              // higher severity, much more cost, or another culprit
 	EpisodeEnd                 // its figures are final
-	EpisodeRevised             // judged on too little data: there was no loss
+	EpisodeRevised             // with more data, the loss is too small to report or not confirmed
 )
 
 var episodeKinds = [...]string{"", "chain_begin", "chain_update", "chain_end", "chain_revised"}
