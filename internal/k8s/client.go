@@ -77,7 +77,8 @@ func newClient(o *Options) (*client, error) {
 		}
 	}
 	return &client{base: u, token: o.TokenFile, http: &http.Client{
-		Transport: &http.Transport{TLSClientConfig: config, ResponseHeaderTimeout: patience, ForceAttemptHTTP2: true, MaxIdleConns: 1},
+		// HTTP/1: a request that fails closes its connection; HTTP/2 would keep it.
+		Transport: &http.Transport{TLSClientConfig: config, ResponseHeaderTimeout: patience, MaxIdleConns: 1},
 		// The token must not go to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil

@@ -7,7 +7,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ingero/internal/testkit"
 )
+
+// A request that fails takes its connection with it: with HTTP/2, the next one would use a dead connection again.
+func TestSpeaksHTTP1(t *testing.T) {
+	c, err := newClient(&Options{API: "https://host"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.HTTP1(t, c.http)
+}
 
 func TestNew(t *testing.T) {
 	dir := t.TempDir()

@@ -83,7 +83,9 @@ func Open(addresses string, o Options) (*Cluster, error) {
 		c.o.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.o.Client == nil {
-		c.o.Client = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.ForceAttemptHTTP2, t.TLSClientConfig = false, nil // a request that fails closes its connection; HTTP/2 would keep it
+		c.o.Client = &http.Client{Transport: t}
 	}
 	client := *c.o.Client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -133,6 +133,7 @@ func fill(o *Options) {
 	if o.Client == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConns, t.MaxConnsPerHost = 1, 1
+		t.ForceAttemptHTTP2, t.TLSClientConfig = false, nil // a request that fails closes its connection; HTTP/2 would keep it
 		o.Client = &http.Client{Transport: t}
 	}
 	client := *o.Client
