@@ -53,10 +53,9 @@ const (
 
 // quotaUsers returns the threads of a finding's job that used up the CPU quota, largest CPU time
 // first. It reports names with more threads than the quota has CPUs.
-func (w *Window) quotaUsers(x *Finding, cpus float64) (out []user) {
+func (w *Window) quotaUsers(x *Finding, q *cpuQuota) (out []user) {
 	var all uint64
 	var each []user
-	alone := w.aloneThrottled(x)
 	for i := range w.host {
 		h := &w.host[i]
 		if h.Kind != tick.HostThreads || !about(h, x) {
@@ -66,12 +65,11 @@ func (w *Window) quotaUsers(x *Finding, cpus float64) (out []user) {
 		n, err := strconv.Atoi(count)
 		who := events.Thread{PID: h.PID, TID: h.PID, Name: events.NameOf(name)}
 		relation := w.e.relations.relation(x.PID, &who)
-		stranger := relation == tick.RelationStranger
-		if err != nil || stranger && !alone {
+		if err != nil || !q.counts(h.PID, relation) {
 			continue
 		}
 		all += h.NS
-		if stranger { // otherUser may name it
+		if relation == tick.RelationStranger { // otherUser may name it
 			continue
 		}
 		each = addUser(each, user{who, relation, n, h.NS}, sameProcess, func(a, b int) int { return max(a, b) })
@@ -81,7 +79,7 @@ func (w *Window) quotaUsers(x *Finding, cpus float64) (out []user) {
 	}
 	slices.SortStableFunc(out, func(a, b user) int { return cmp.Or(cmp.Compare(b.ns, a.ns), cmp.Compare(a.PID, b.PID)) })
 	out = slices.DeleteFunc(out, func(u user) bool {
-		return u.count < 2 || float64(u.count) <= cpus || float64(u.ns) < userShare*float64(all)
+		return u.count < 2 || float64(u.count) <= q.cpus || float64(u.ns) < userShare*float64(all)
 	})
 	return out[:min(len(out), maxUsers)]
 }
@@ -101,17 +99,66 @@ func addUser(out []user, u user, alike func(a, b *user) bool, count func(a, b in
 func sameProcess(a, b *user) bool  { return a.PID == b.PID }
 func sameRelation(a, b *user) bool { return a.relation == b.relation }
 
+// cpuQuota is a CPU quota with the processes that may have used it.
+type cpuQuota struct {
+	cpus   float64
+	group  string            // cgroup with the quota, as written in groups; "": unknown
+	groups map[uint32]string // cgroups of processes
+	alone  bool              // nobody hit another quota
+}
+
+// cpuQuota returns the quota that a finding's process hit.
+func (w *Window) cpuQuota(x *Finding, l *tick.Limit) *cpuQuota {
+	groups := w.e.relations.groups
+	return &cpuQuota{l.CPUs(), groupSeen(l.Group, groups[x.PID]), groups, w.aloneThrottled(x)}
+}
+
+// counts reports whether the CPU time of a process counts for the quota. The threads of groups with other quotas
+// are read, too. If the process's group is unknown, it counts if it belongs to the job, or nobody hit another
+// quota.
+func (q *cpuQuota) counts(pid uint32, relation tick.Relation) bool {
+	if at := q.groups[pid]; q.group != "" && at != "" {
+		return at == q.group || strings.HasPrefix(at, q.group+"/")
+	}
+	return q.alone || relation != tick.RelationStranger
+}
+
+// groupSeen returns the path of a group as the paths of processes are written; own is the path of a process in
+// it. From a cgroup namespace, the group "/kubepods/pod1" of the process "/../../pod1/c1" is "/../../pod1". The
+// result is "" if the paths do not match, as for two hierarchies of version 1.
+func groupSeen(group, own string) string {
+	for at := own; strings.HasPrefix(at, "/"); at = at[:strings.LastIndexByte(at, '/')] {
+		names := at
+		for strings.HasPrefix(names+"/", "/../") {
+			names = names[len("/.."):]
+		}
+		if names == "" {
+			break
+		}
+		if strings.HasSuffix(group, names) {
+			return at
+		}
+	}
+	return ""
+}
+
+// threadsRead is how long after the last throttling of a process the threads of its group are read, in ns. The
+// sum of the last second ends later.
+const threadsRead = 31e9
+
 // aloneThrottled reports whether no process hit another quota than a finding's process did, about the time of
-// the finding.
+// the finding, or so shortly before that its group's threads were still read.
 func (w *Window) aloneThrottled(x *Finding) bool {
+	longer := *x
+	longer.From -= threadsRead
 	own := map[string]bool{}
 	for i := range w.host {
-		if h := &w.host[i]; h.Kind == tick.HostLimit && h.PID == x.PID && about(h, x) {
+		if h := &w.host[i]; h.Kind == tick.HostLimit && h.PID == x.PID && about(h, &longer) {
 			own[h.Object] = true
 		}
 	}
 	return !slices.ContainsFunc(w.host, func(h HostSample) bool {
-		return h.Kind == tick.HostLimit && !own[h.Object] && h.NS > 0 && about(&h, x)
+		return h.Kind == tick.HostLimit && !own[h.Object] && h.NS > 0 && about(&h, &longer)
 	})
 }
 
@@ -137,12 +184,13 @@ func throttledBy(w *Window, x *Finding) bool {
 		quota.What = "CPU quota of " + l.Group + ": " + l.Value()
 	}
 	x.Culprits = []tick.Culprit{quota}
-	users := w.quotaUsers(x, l.CPUs())
+	q := w.cpuQuota(&at, &l)
+	users := w.quotaUsers(x, q)
 	var own uint64
 	for _, u := range users {
 		own += u.ns
 	}
-	if other, ok := w.otherUser(&at); ok && other.ns > own {
+	if other, ok := w.otherUser(&at, q); ok && other.ns > own {
 		users = nil
 		x.Culprits = append(x.Culprits, tick.Culprit{
 			Thread: other.Thread, Root: tick.Root{Whose: tick.RelationStranger, Did: tick.ActivityCompute},
@@ -160,10 +208,7 @@ func throttledBy(w *Window, x *Finding) bool {
 
 // otherUser returns the process beside a finding's job that used most of its cgroup's CPU time. ok is false if
 // it used less than otherShare of it.
-func (w *Window) otherUser(x *Finding) (most user, ok bool) {
-	if !w.aloneThrottled(x) {
-		return most, false
-	}
+func (w *Window) otherUser(x *Finding, q *cpuQuota) (most user, ok bool) {
 	var all uint64
 	by := map[uint32]user{}
 	for i := range w.host {
@@ -173,11 +218,15 @@ func (w *Window) otherUser(x *Finding) (most user, ok bool) {
 		}
 		_, name, _ := strings.Cut(h.Object, " ")
 		u := by[h.PID]
-		u.Thread, u.ns = events.Thread{PID: h.PID, TID: h.PID, Name: events.NameOf(cmp.Or(h.Comm, name))}, u.ns+h.NS
+		u.Thread = events.Thread{PID: h.PID, TID: h.PID, Name: events.NameOf(cmp.Or(h.Comm, name))}
+		if u.relation = w.e.relations.relation(x.PID, &u.Thread); !q.counts(h.PID, u.relation) {
+			continue
+		}
+		u.ns += h.NS
 		by[h.PID], all = u, all+h.NS
 	}
 	for _, u := range by {
-		if w.e.relations.relation(x.PID, &u.Thread) == tick.RelationStranger && (u.ns > most.ns || u.ns == most.ns && u.PID < most.PID) {
+		if u.relation == tick.RelationStranger && (u.ns > most.ns || u.ns == most.ns && u.PID < most.PID) {
 			most = u
 		}
 	}

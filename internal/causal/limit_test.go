@@ -2,6 +2,7 @@ package causal
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"ingero/internal/tick"
@@ -36,30 +37,51 @@ func TestOtherUserOfQuota(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := New(1)
 			e.relations.parents = map[uint32]uint32{8: 7}
-			w := &Window{e: e, host: tt.host}
-			if u, ok := w.otherUser(&Finding{PID: 7, From: start, To: start + s1}); ok != (tt.want != 0) || ok && u.PID != tt.want {
+			w, x := &Window{e: e, host: tt.host}, Finding{PID: 7, From: start, To: start + s1}
+			if u, ok := w.otherUser(&x, w.cpuQuota(&x, &tick.Limit{})); ok != (tt.want != 0) || ok && u.PID != tt.want {
 				t.Errorf("process %d, %v, want %d", u.PID, ok, tt.want)
 			}
 		})
 	}
 }
 
-// The threads of another program are no workers of the job. Whichever of the two used more is named.
+// The threads of another program are no workers of the job. Whichever of the two used more is named. Processes
+// outside the group with the quota did not use it, although the threads of their group are read, too.
 func TestQuotaUsedByAnotherProgram(t *testing.T) {
+	const before = 10 * s1 // threads of the group are still read
+	other := hitQuota(9, "/other")
+	other.From, other.To = other.From-before, other.To-before
 	for _, tt := range []struct {
 		name        string
 		parent      uint32 // of the other process; 0: unknown
 		job, beside int64  // CPU time
+		groups      string // of the two; "": unknown
+		also        []HostSample
 		want        string
 	}{
-		{"the other used more", 5, 200 * ms, 700 * ms, "[9 process]"},
-		{"the job used more", 5, 700 * ms, 200 * ms, "[7 thread]"},
-		{"a process with an unknown parent", 0, 200 * ms, 700 * ms, "[9 process]"},
-		{"a small process with an unknown parent", 0, 700 * ms, 200 * ms, "[7 thread]"},
+		{"the other used more", 5, 200 * ms, 700 * ms, "", nil, "[9 process]"},
+		{"the job used more", 5, 700 * ms, 200 * ms, "", nil, "[7 thread]"},
+		{"a process with an unknown parent", 0, 200 * ms, 700 * ms, "", nil, "[9 process]"},
+		{"a small process with an unknown parent", 0, 700 * ms, 200 * ms, "", nil, "[7 thread]"},
+		{"a process that hit its own quota before", 5, 200 * ms, 700 * ms, "", []HostSample{other}, "[7 thread]"},
+		{"and one that is in the group", 5, 200 * ms, 700 * ms, "/kube/pod /kube/pod/sidecar", []HostSample{other}, "[9 process]"},
+		{"a process in the group", 5, 200 * ms, 700 * ms, "/kube/pod/main /kube/pod", nil, "[9 process]"},
+		{"a process in another group", 5, 200 * ms, 700 * ms, "/kube/pod /kube/other", nil, "[7 thread]"},
+		{"a process in a group with a longer name", 5, 200 * ms, 700 * ms, "/kube/pod /kube/pod2", nil, "[7 thread]"},
+		{"a process in the root group", 5, 200 * ms, 700 * ms, "/kube/pod /", nil, "[7 thread]"},
+		{"a worker of the job in another group", 7, 200 * ms, 700 * ms, "/kube/pod /kube/other", nil, "[7 thread]"},
+		{"a worker of the job in the group", 7, 200 * ms, 700 * ms, "/kube/pod /kube/pod", nil, "[9 worker 7 thread]"},
+		{"in the group, from a cgroup namespace", 5, 200 * ms, 700 * ms, "/../../pod/main /../../pod/sidecar", nil, "[9 process]"},
+		{"in another group, from a cgroup namespace", 5, 200 * ms, 700 * ms, "/../../pod/main /../../other", nil, "[7 thread]"},
+		{"in the namespace's own group", 5, 200 * ms, 700 * ms, "/../../pod/main /", nil, "[7 thread]"},
+		{"from a cgroup namespace below the group", 5, 200 * ms, 700 * ms, "/../main /../sidecar", nil, "[9 process]"},
+		{"the namespace of the job", 5, 200 * ms, 700 * ms, "/ /../other", nil, "[9 process]"},
+		{"paths in another hierarchy", 5, 200 * ms, 700 * ms, "/user.slice /system.slice", nil, "[9 process]"},
 	} {
 		e := New(1)
-		e.relations.parents = map[uint32]uint32{7: 5, 9: tt.parent}
-		w := &Window{e: e, host: []HostSample{hitQuota(7, "/pod"), usedCPU(7, "16 train", tt.job), usedCPU(9, "64 kernel", tt.beside)}}
+		of, beside, _ := strings.Cut(tt.groups, " ")
+		e.relations.note(&tick.Tick{Processes: []tick.Process{{PID: 7, PPID: 5, Cgroup: of}}, Others: []tick.Process{{PID: 9, PPID: tt.parent, Cgroup: beside}}})
+		w := &Window{e: e, host: append(tt.also, hitQuota(7, "/kube/pod"), usedCPU(7, "16 train", tt.job), usedCPU(9, "64 kernel", tt.beside))}
 		x := Finding{PID: 7, From: start, To: start + s1, Culprits: make([]tick.Culprit, 1)}
 		throttledBy(w, &x)
 		var got []any

@@ -73,6 +73,7 @@ func (p *Part) did() tick.Activity {
 type relations struct {
 	parents map[uint32]uint32
 	names   map[uint32]string
+	groups  map[uint32]string // cgroups, as in /proc/PID/cgroup
 	traced  map[uint32]bool   // processes that use CUDA
 	steps   map[uint32]bool   // of these, processes with their own steps
 	meets   map[uint32]string // what the ranks of one job have in common, by process; "": unknown
@@ -98,7 +99,7 @@ const (
 // note takes in the processes of a tick. Ended processes stay until the table is full.
 func (k *relations) note(t *tick.Tick) {
 	if k.parents == nil || max(len(k.parents), len(k.serves)) > maxRelations {
-		*k = relations{map[uint32]uint32{}, map[uint32]string{}, map[uint32]bool{}, map[uint32]bool{}, map[uint32]string{}, map[uint32]bool{}, k.heard}
+		*k = relations{map[uint32]uint32{}, map[uint32]string{}, map[uint32]string{}, map[uint32]bool{}, map[uint32]bool{}, map[uint32]string{}, map[uint32]bool{}, k.heard}
 	}
 	for i := range t.HostSums {
 		switch h := &t.HostSums[i]; {
@@ -114,7 +115,7 @@ func (k *relations) note(t *tick.Tick) {
 	for _, list := range [][]tick.Process{t.Others, t.Processes} {
 		for i := range list {
 			p := &list[i]
-			k.names[p.PID] = p.Comm
+			k.names[p.PID], k.groups[p.PID] = p.Comm, p.Cgroup
 			if !p.Ended.IsZero() && t.Time.Sub(p.Ended) > windowSeconds*time.Second { // no window has it
 				delete(k.heard, p.PID)
 			}
