@@ -71,15 +71,15 @@ func (w Where) Map(f func(string) string) Where {
 	return w
 }
 
-// MeetLocally reports whether the ranks meet at a loopback address. It is another one in each network
-// namespace.
+// MeetLocally reports whether the ranks meet at a loopback address, or at 0.0.0.0, which connects to one. It is
+// another one in each network namespace.
 func (w *Where) MeetLocally() bool {
 	host := w.Master
 	if port := strings.LastIndexByte(host, ':'); port >= 0 && host != "::1" {
 		host = host[:port]
 	}
 	host = strings.Trim(host, "[]")
-	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
+	return host == "localhost" || host == "::1" || host == "0.0.0.0" || strings.HasPrefix(host, "127.")
 }
 
 // Number is a number that may be unknown, which is the zero value.

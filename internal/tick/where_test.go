@@ -72,8 +72,8 @@ func TestMap(t *testing.T) {
 
 func TestMeetLocally(t *testing.T) {
 	for master, want := range map[string]bool{
-		"localhost": true, "localhost:29500": true, "127.0.0.1:29500": true, "127.1.2.3": true, "::1": true, "::1:29500": true, "[::1]:29500": true,
-		"": false, ":29500": false, "10.0.0.1:29500": false, "node1": false, "node127.:1": false, "fd00::1:29500": false, "localhost.example:1": false,
+		"localhost": true, "localhost:29500": true, "127.0.0.1:29500": true, "127.1.2.3": true, "::1": true, "::1:29500": true, "[::1]:29500": true, "0.0.0.0": true, "0.0.0.0:29500": true,
+		"": false, ":29500": false, "10.0.0.1:29500": false, "10.0.0.0:1": false, "node1": false, "node127.:1": false, "fd00::1:29500": false, "localhost.example:1": false,
 	} {
 		if w := (Where{Master: master}); w.MeetLocally() != want {
 			t.Errorf("%q: %v, want %v", master, !want, want)
