@@ -182,12 +182,15 @@ func (k *relations) add(s *ledger.Step) {
 
 // meeting identifies the job of a rank: the address at which its ranks meet, the step of a batch job,
 // or the launcher that started them. A loopback address is the one of its pod, container or batch job, another
-// address that of its namespace and batch job.
+// address that of its namespace and batch job. In pods, the namespace is enough, except for Slurm: several
+// Kubernetes Jobs may form one job, and the address is that of a pod or service.
 func meeting(p *tick.Process) string {
 	size, known := p.WorldSize.Value()
 	switch {
 	case p.MeetLocally():
 		return cmp.Or(p.PodUID, p.Container, p.Job) + " " + p.Master
+	case p.Master != "" && p.PodUID != "" && p.Step == "":
+		return p.Namespace + " " + p.Master
 	case p.Master != "":
 		return p.Namespace + " " + p.Job + " " + p.Master
 	case p.Rank == 0 || !known || size < 2:

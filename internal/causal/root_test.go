@@ -19,6 +19,13 @@ func TestRelation(t *testing.T) {
 	local := func(container, pod string) tick.Where {
 		return tick.Where{Master: "127.0.0.1:29500", Container: container, PodUID: pod}
 	}
+	pod := func(name, master string) tick.Where {
+		return tick.Where{Namespace: "ml", PodUID: "pod of " + name, Job: name, Master: master + ":29500"}
+	}
+	step := func(w tick.Where) tick.Where {
+		w.Step = "0"
+		return w
+	}
 	torchrun, slurm, mpi := tick.Where{Master: "10.0.0.1:29500"}, tick.Where{Job: "4711", Step: "0"}, tick.Where{}
 	for _, tt := range []struct {
 		name  string
@@ -43,6 +50,11 @@ func TestRelation(t *testing.T) {
 		{"torchrun: another container that meets elsewhere", []tick.Process{ranked(job, 5, torchrun), ranked(other, 6, tick.Where{Master: torchrun.Master, Container: "b"})}, 0, other, tick.RelationRank},
 		{"torchrun: another namespace", []tick.Process{ranked(job, 5, tick.Where{Master: "train-0:29500", Namespace: "a"}), ranked(other, 6, tick.Where{Master: "train-0:29500", Namespace: "b"})}, 0, other, tick.RelationStranger},
 		{"torchrun: another batch job", []tick.Process{ranked(job, 5, tick.Where{Master: "node1", Job: "4711"}), ranked(other, 6, tick.Where{Master: "node1", Job: "4712"})}, 0, other, tick.RelationStranger},
+		{"torchrun: another Kubernetes Job", []tick.Process{ranked(job, 5, pod("leader", "train-0.train")), ranked(other, 6, pod("worker", "train-0.train"))}, 0, other, tick.RelationRank},
+		{"torchrun: another pod that meets elsewhere", []tick.Process{ranked(job, 5, pod("train", "train-0.train")), ranked(other, 6, pod("train", "eval-0.eval"))}, 0, other, tick.RelationStranger},
+		{"torchrun: another Kubernetes Job that meets in its own pod", []tick.Process{ranked(job, 5, pod("a", "127.0.0.1")), ranked(other, 6, pod("b", "127.0.0.1"))}, 0, other, tick.RelationStranger},
+		{"torchrun: another Kubernetes Job that meets at any address of its own pod", []tick.Process{ranked(job, 5, pod("a", "0.0.0.0")), ranked(other, 6, pod("b", "0.0.0.0"))}, 0, other, tick.RelationStranger},
+		{"torchrun: another batch job in pods", []tick.Process{ranked(job, 5, step(pod("4711", "node1"))), ranked(other, 6, step(pod("4712", "node1")))}, 0, other, tick.RelationStranger},
 		{"torchrun: another step of the batch job", []tick.Process{ranked(job, 5, tick.Where{Master: "node1", Job: "4711", Step: "0"}), ranked(other, 6, tick.Where{Master: "node1", Job: "4711", Step: "1"})}, 0, other, tick.RelationRank},
 		{"torchrun: another batch job without containers", []tick.Process{ranked(job, 5, tick.Where{Master: "localhost", Job: "4711"}), ranked(other, 6, tick.Where{Master: "localhost", Job: "4712"})}, 0, other, tick.RelationStranger},
 		{"srun: its worker", []tick.Process{ranked(job, 5, slurm), ranked(11, job, slurm)}, 0, 11, tick.RelationWorker},
