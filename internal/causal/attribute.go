@@ -12,6 +12,8 @@ const (
 	// maxCauses bounds the culprits known at a time. The parts of others count without a name.
 	maxCauses  = 4096
 	maxUnnamed = 512
+	// remembered is the sum of a cause's waits for data, ns, from which on those so far count half.
+	remembered = 60e9
 )
 
 // cause is a culprit of a victim by one rule. Parts are attributed to causes.
@@ -29,8 +31,8 @@ type cause struct {
 	server      server
 	former      string // group before the last change
 	changed     int64  // Unix ns: when the group last changed
-	replies     int64  // ns: of waits for replies
-	data        int64  // ns: of waits for other data
+	replies     int64  // ns: of recent waits for replies
+	data        int64  // ns: of recent waits for other data
 	late        bool   // the replies count
 	place       place
 	cpus        []uint16
@@ -133,13 +135,16 @@ func (x *cause) goesBy(p *Part) bool {
 
 // answers adds a part to the waits for replies, or to those for other data, and reports whether the other kind
 // counts from now on. A worker that makes input may also answer short requests. Waits for replies count until the
-// others are twice as long.
+// others are twice as long. Old waits lose weight: see remembered.
 func (x *cause) answers(p *Part) bool {
 	before := x.late
 	if p.Server {
 		x.replies += p.NS
 	} else {
 		x.data += p.NS
+	}
+	if x.replies+x.data > remembered {
+		x.replies, x.data = x.replies/2, x.data/2
 	}
 	x.late = x.replies > x.data || before && 2*x.replies > x.data
 	return before != x.late

@@ -3,6 +3,7 @@ package causal
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"ingero/internal/ledger"
 	"ingero/internal/tick"
@@ -67,6 +68,38 @@ func TestWaitsAreOfTheirRoot(t *testing.T) {
 				t.Errorf("%s, of %d; want %s, of %d", Rules[x.id.rule].Name, x.id.key.ID, tt.rule, tt.id)
 			}
 		})
+	}
+}
+
+// A worker may begin to serve requests after days of work as a data loader, and the reverse. What it does now is
+// reported.
+func TestWorkerChangesItsTask(t *testing.T) {
+	const victim = 100
+	worker := events.Thread{PID: 200, TID: 200, Parent: victim, Name: events.NameOf("worker")}
+	for _, tt := range []struct {
+		name      string
+		server    bool // in the hour before; the opposite after it
+		after     time.Duration
+		wantGroup string
+	}{
+		{"a loader that serves", false, 2 * time.Minute, replyGroup},
+		{"a loader that answers a few requests", false, 10 * time.Second, inputGroup},
+		{"a server that loads", true, 2 * time.Minute, inputGroup},
+	} {
+		c := newCauses()
+		var n uint32
+		wait := func(length, sum time.Duration, server bool) {
+			p := Part{Victim: victim, NS: int64(length), State: events.WaitBlocked, Reason: events.ReasonPipe, Root: events.ReasonPipe, Who: worker, Relation: tick.RelationWorker, Busy: true, Server: server}
+			for ; sum > 0; sum -= length {
+				p.Last += p.NS
+				n, _ = c.attribute(&p)
+			}
+		}
+		wait(time.Second, time.Hour, tt.server)
+		wait(10*time.Millisecond, tt.after, !tt.server)
+		if x := c.list[n]; x.rule().Name != inputWait.Name || x.group != tt.wantGroup {
+			t.Errorf("%s: %s, group %q; want group %q", tt.name, x.rule().Name, x.group, tt.wantGroup)
+		}
 	}
 }
 
