@@ -97,19 +97,12 @@ func TestEncoderDoesNotAllocate(t *testing.T) {
 }
 
 func FuzzCalls(f *testing.F) {
-	e, err := newEncoder()
-	if err != nil {
-		f.Fatal(err)
-	}
+	e, d := codecs(f)
 	g := storetest.NewGenerator(3)
 	f.Add(encode(e, nil))
 	f.Add(encode(e, g.Calls(nil, 3)))
 	f.Add(encode(e, g.Calls(nil, 300)))
 	f.Add(encode(e, []events.Call{g.Odd(), g.Odd(), g.Odd()}))
-	d, err := newDecoder()
-	if err != nil {
-		f.Fatal(err)
-	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		span(body)
 		calls, err := d.calls(nil, body)

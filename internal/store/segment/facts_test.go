@@ -116,21 +116,15 @@ func TestReplayOfWhatComesAndGoes(t *testing.T) {
 // inSegments writes ticks to two segments.
 func inSegments(t *testing.T, ticks []*tick.Tick) twoSegments {
 	t.Helper()
-	var logs [2]memory
-	w, err := newWriter(&logs[0], &Head{Session: testSession()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, w := beginLog(t, Head{})
+	logs := []*memory{m}
 	for i, x := range ticks {
 		if i == 30 {
-			next, err := newWriter(&logs[1], &Head{Session: testSession(), Seq: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			m, next := beginLog(t, Head{Seq: 1})
 			if err := next.carry(w); err != nil {
 				t.Fatal(err)
 			}
-			w = next
+			logs, w = append(logs, m), next
 		}
 		w.Add(&tick.Batch{Procs: []tick.ProcEvent{{Time: x.Time.UnixNano(), Kind: tick.ProcExited, PID: uint32(i)}}})
 		if err := errors.Join(w.Tick(x, chainSum(x)), w.Flush()); err != nil {
@@ -192,26 +186,24 @@ type sized struct{ *bytes.Reader }
 func (s sized) Size() int64  { return s.Reader.Size() }
 func (s sized) Close() error { return nil }
 
+// rerun replays a log through a session.
+func rerun(t *testing.T, b []byte) *storetest.Keeper {
+	t.Helper()
+	k, r := &storetest.Keeper{}, openReplay(t, b, ReplayOptions{})
+	if err := session.Run(context.Background(), session.Config{Source: session.FromRecording(r), Clock: r, Sinks: []tick.Sink{k}}); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
 // A recording that was truncated at any byte replays its complete ticks unchanged, and one more for
 // the rest.
 func TestReplayOfACutRecording(t *testing.T) {
 	b := record(t, 5, 3000).bytes
-	ticks := func(b []byte) []tick.Tick {
-		l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		k := &storetest.Keeper{}
-		r := NewReplay(l, ReplayOptions{})
-		if err := session.Run(context.Background(), session.Config{Source: session.FromRecording(r), Clock: r, Sinks: []tick.Sink{k}}); err != nil {
-			t.Fatal(err)
-		}
-		return k.Ticks
-	}
-	whole := ticks(b)
+	whole := rerun(t, b).Ticks
 	most := 0
 	for cut := len(b) / 5; cut < len(b); cut += len(b) / 37 {
-		got := ticks(b[:cut])
+		got := rerun(t, b[:cut]).Ticks
 		last := got[len(got)-1]
 		if !last.Final {
 			t.Fatalf("cut at %d: the last tick is not the final one", cut)
@@ -234,15 +226,7 @@ func TestReplayOfTheFirstVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &storetest.Keeper{}
-	r := NewReplay(l, ReplayOptions{})
-	if err := session.Run(context.Background(), session.Config{Source: session.FromRecording(r), Clock: r, Sinks: []tick.Sink{k}}); err != nil {
-		t.Fatal(err)
-	}
+	k := rerun(t, b)
 	if len(k.Ticks) != 3 || len(k.Calls) < 3*60 || !k.Ticks[2].Final || !k.Ticks[0].Time.Equal(storetest.Began.Add(time.Second)) {
 		t.Errorf("%d ticks, %d calls", len(k.Ticks), len(k.Calls))
 	}
@@ -250,11 +234,7 @@ func TestReplayOfTheFirstVersion(t *testing.T) {
 
 // Missing ticks are filled in, once a second, except for periods without any activity.
 func TestReplayFillsTicks(t *testing.T) {
-	m := &memory{}
-	w, err := newWriter(m, &Head{Session: testSession()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, w := beginLog(t, Head{})
 	at := storetest.Began.UnixNano()
 	for _, seconds := range []int64{0, 4, 5, 7200} {
 		w.enc.add(&callAt(at + seconds*1e9)[0]) // in no batch
@@ -263,15 +243,7 @@ func TestReplayFillsTicks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l, err := OpenLog(bytes.NewReader(m.Bytes()), int64(m.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &storetest.Keeper{}
-	r := NewReplay(l, ReplayOptions{})
-	if err := session.Run(context.Background(), session.Config{Source: session.FromRecording(r), Clock: r, Sinks: []tick.Sink{k}}); err != nil {
-		t.Fatal(err)
-	}
+	k := rerun(t, m.Bytes())
 	if n := len(k.Ticks); n < 5 || n > 9 || len(k.Calls) != 4 {
 		t.Errorf("%d ticks, %d calls", n, len(k.Calls))
 	}

@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"bytes"
 	"errors"
 	"testing"
 	"time"
@@ -33,11 +32,7 @@ func TestFullSegment(t *testing.T) {
 		"many past ones":     {fullOps / 2, fullOps / 2, 3, true},
 		"no room for more":   {maxOps * 5 / 8, maxOps / 5, 4, true},
 	} {
-		m := &memory{}
-		w, err := newWriter(m, &Head{Session: testSession()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m, w := beginLog(t, Head{})
 		for i := range c.ticks {
 			if err := errors.Join(w.Tick(liveOps(uint64(i+1), 1+i*c.step, c.live), 0), w.Flush()); err != nil {
 				t.Fatal(err)
@@ -46,13 +41,11 @@ func TestFullSegment(t *testing.T) {
 		if w.Full() != c.full {
 			t.Errorf("%s: full %v", name, w.Full())
 		}
-		l, err := OpenLog(bytes.NewReader(m.Bytes()), int64(m.Len()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := openLog(t, m.Bytes())
 		last := map[opKey]uint64{}
 		var e Entry
-		for err = l.Next(&e); err == nil; err = l.Next(&e) {
+		err := l.Next(&e)
+		for ; err == nil; err = l.Next(&e) {
 			if e.Tick == nil {
 				continue
 			}

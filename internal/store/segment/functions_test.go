@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -42,20 +41,13 @@ func launched(calls []events.Call) (out []events.Function) {
 
 // Names are read back as written, in frames of bounded size.
 func TestFunctionFrames(t *testing.T) {
-	file := &bytesFile{}
-	w, err := newWriter(file, &Head{Session: Session{ID: "s", Started: time.Unix(0, 0)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, w := beginLog(t, Head{})
 	want := someFunctions(3*frameFunctionsMax + 5)
 	w.putFunctions(want)
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := OpenLog(file, int64(len(file.b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := openLog(t, m.Bytes())
 	var got []events.Function
 	var e Entry
 	for l.Next(&e) == nil {
@@ -67,15 +59,6 @@ func TestFunctionFrames(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
-}
-
-// bytesFile is a log in memory.
-type bytesFile struct{ b []byte }
-
-func (f *bytesFile) Write(p []byte) (int, error) { f.b = append(f.b, p...); return len(p), nil }
-func (f *bytesFile) Truncate(n int64) error      { f.b = f.b[:n]; return nil }
-func (f *bytesFile) ReadAt(p []byte, at int64) (int, error) {
-	return strings.NewReader(string(f.b)).ReadAt(p, at)
 }
 
 // The next segment repeats each handle's latest name.
@@ -98,14 +81,7 @@ func TestFunctionsKept(t *testing.T) {
 }
 
 func FuzzFunctions(f *testing.F) {
-	enc, err := newEncoder()
-	if err != nil {
-		f.Fatal(err)
-	}
-	dec, err := newDecoder()
-	if err != nil {
-		f.Fatal(err)
-	}
+	enc, dec := codecs(f)
 	f.Add(enc.column(nil, appendFunctions(nil, someFunctions(40))))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {

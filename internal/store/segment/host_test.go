@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"testing"
@@ -16,11 +15,9 @@ import (
 // The log has host activity with its tick.
 func TestHostReadsBack(t *testing.T) {
 	rec := record(t, 4, 100)
-	l, err := OpenLog(bytes.NewReader(rec.bytes), int64(len(rec.bytes)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := openLog(t, rec.bytes)
 	var ticks []uint64
+	var err error
 	for e := (Entry{}); err == nil; err = l.Next(&e) {
 		if e.Tick == nil {
 			continue

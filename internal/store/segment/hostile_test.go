@@ -34,11 +34,9 @@ func TestHostileSegmentsTakeLittleMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := openLog(t, b)
 			var e Entry
+			var err error
 			for i := 0; !errors.Is(err, io.EOF) && i < 100; i++ {
 				err = l.Next(&e)
 			}
@@ -74,10 +72,7 @@ func manyOps(n int) []byte {
 
 func manyCalls(t *testing.T, n int) []byte {
 	t.Helper()
-	e, err := newEncoder()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, _ := codecs(t)
 	g := storetest.NewGenerator(1)
 	for range n {
 		c := g.Odd()

@@ -9,14 +9,7 @@ import (
 )
 
 func FuzzLabels(f *testing.F) {
-	enc, err := newEncoder()
-	if err != nil {
-		f.Fatal(err)
-	}
-	dec, err := newDecoder()
-	if err != nil {
-		f.Fatal(err)
-	}
+	enc, dec := codecs(f)
 	f.Add(enc.column(nil, appendLabels(nil, []tick.Label{
 		{Time: 1000, PID: 7, Key: "epoch", Value: "3"}, {Time: 900, PID: 7, TID: 8, Key: "request", Value: "ä"}, {Time: 1 << 60, PID: 1 << 31, Key: "epoch"}, {}})))
 	f.Fuzz(func(t *testing.T, b []byte) {

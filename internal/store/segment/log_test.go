@@ -30,6 +30,18 @@ func (m *memory) Truncate(n int64) error {
 	return nil
 }
 
+// beginLog begins a log of the test's session.
+func beginLog(t testing.TB, h Head) (*memory, *Writer) {
+	t.Helper()
+	m := &memory{}
+	h.Session = testSession()
+	w, err := newWriter(m, &h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, w
+}
+
 // recorded is the content of a log.
 type recorded struct {
 	calls []events.Call
@@ -43,12 +55,7 @@ type recorded struct {
 func record(t testing.TB, n, calls int) recorded {
 	t.Helper()
 	var rec recorded
-	m := &memory{}
-	s := testSession()
-	w, err := newWriter(m, &Head{Session: s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, w := beginLog(t, Head{})
 	g, k := storetest.NewGenerator(5), storetest.NewKernel()
 	for i := range n {
 		got := g.Calls(nil, calls)
@@ -140,11 +147,7 @@ func TestLogReadsBack(t *testing.T) {
 	if got.end == nil || got.end.State != "ended" {
 		t.Errorf("end = %+v", got.end)
 	}
-	l, err := OpenLog(bytes.NewReader(rec.bytes), int64(len(rec.bytes)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := diff.Diff(testSession(), l.Session()); d != "" {
+	if d := diff.Diff(testSession(), openLog(t, rec.bytes).Session()); d != "" {
 		t.Errorf("session -want +got:\n%s", d)
 	}
 }
@@ -257,10 +260,7 @@ func TestLogOfTheFuture(t *testing.T) {
 
 func TestLogWindow(t *testing.T) {
 	rec := record(t, 1, 3*frameCallsMax)
-	l, err := OpenLog(bytes.NewReader(rec.bytes), int64(len(rec.bytes)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := openLog(t, rec.bytes)
 	starts := make([]int64, 0, len(rec.calls))
 	for i := range rec.calls {
 		starts = append(starts, rec.calls[i].Start)
@@ -278,7 +278,8 @@ func TestLogWindow(t *testing.T) {
 	l.Window(from, to)
 	var e Entry
 	read, found := 0, 0
-	for err = l.Next(&e); err == nil; err = l.Next(&e) {
+	err := l.Next(&e)
+	for ; err == nil; err = l.Next(&e) {
 		read += len(e.Calls)
 		found += inside(e.Calls)
 	}

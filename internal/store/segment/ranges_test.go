@@ -3,7 +3,6 @@ package segment
 import (
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -36,22 +35,14 @@ func someRanges(n int) (out []tick.Range) {
 
 // Ranges are read back as written, in the original batches.
 func TestRangeFrames(t *testing.T) {
-	file := &bytesFile{}
-	w, err := newWriter(file, &Head{Session: Session{ID: "s", Started: time.Unix(0, 0)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, w := beginLog(t, Head{})
 	want := someRanges(2*frameRangesMax + 5)
 	w.Add(&tick.Batch{Ranges: want[:7]})
 	w.Add(&tick.Batch{Ranges: want[7:], Calls: []events.Call{{Op: 0x0101, Start: want[0].Time, Duration: 5, Weight: 1}}})
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := OpenLog(file, int64(len(file.b)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := NewReplay(l, ReplayOptions{})
+	r := openReplay(t, m.Bytes(), ReplayOptions{})
 	var got []tick.Range
 	for i := range 2 {
 		var b tick.Batch
@@ -66,18 +57,11 @@ func TestRangeFrames(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
-	t.Logf("%d bytes each", len(file.b)/len(want))
+	t.Logf("%d bytes each", m.Len()/len(want))
 }
 
 func FuzzRanges(f *testing.F) {
-	enc, err := newEncoder()
-	if err != nil {
-		f.Fatal(err)
-	}
-	dec, err := newDecoder()
-	if err != nil {
-		f.Fatal(err)
-	}
+	enc, dec := codecs(f)
 	f.Add(enc.column(nil, appendRanges(nil, someRanges(40))))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		list, err := readRanges(b, dec)

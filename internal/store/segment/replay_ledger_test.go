@@ -71,11 +71,7 @@ func job(seed uint64, n int) (batches []tick.Batch) {
 // whatever the frames and the speed.
 func TestReplayKeepsWaitsBeforeTheirCalls(t *testing.T) {
 	for seed := range uint64(2) {
-		m, s := &memory{}, testSession()
-		w, err := newWriter(m, &Head{Session: s})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m, w := beginLog(t, Head{})
 		var live tick.Batch
 		for i, b := range job(seed, 200) {
 			live.Calls, live.Waits = append(live.Calls, b.Calls...), append(live.Waits, b.Waits...)
@@ -90,10 +86,7 @@ func TestReplayKeepsWaitsBeforeTheirCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, part := range []bool{false, true} { // with a partial view, batches are unknown
-			l, err := OpenLog(bytes.NewReader(m.Bytes()), int64(m.Len()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := openLog(t, m.Bytes())
 			if part {
 				l.Window(0, math.MaxInt64)
 			}
@@ -134,11 +127,7 @@ func lateWaits(polls []tick.Batch) (late int) {
 
 // Batches are replayed as recorded, however the log was cut into frames.
 func TestReplayKeepsBatches(t *testing.T) {
-	m, s := &memory{}, testSession()
-	w, err := newWriter(m, &Head{Session: s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, w := beginLog(t, Head{})
 	batches := job(9, 150)
 	batches[3].Procs = []tick.ProcEvent{{Time: storetest.Began.UnixNano(), Kind: tick.ProcForked, PID: 7, Peer: 8}}
 	batches[140].Functions = []events.Function{{PID: 7, Handle: 1, Name: "f"}}
@@ -147,6 +136,7 @@ func TestReplayKeepsBatches(t *testing.T) {
 	batches[141].Stacks = []events.Stack{{ID: 5, PID: 7, Frames: []events.Frame{{Kind: events.FrameNative, Func: "main"}}}}
 	for i := range batches {
 		w.Add(&batches[i])
+		var err error
 		switch {
 		case i%40 == 10:
 			err = w.Flush()
@@ -163,11 +153,7 @@ func TestReplayKeepsBatches(t *testing.T) {
 	size := func(b *tick.Batch) batchSize {
 		return batchSize{len(b.Calls), len(b.Waits), len(b.Procs), len(b.Functions), len(b.Stacks), len(b.Ranges), len(b.Labels)}
 	}
-	var sealed bytes.Buffer
-	if err := Seal(&sealed, bytes.NewReader(m.Bytes()), int64(m.Len())); err != nil {
-		t.Fatal(err)
-	}
-	for _, log := range [][]byte{m.Bytes(), sealed.Bytes()} {
+	for _, log := range [][]byte{m.Bytes(), sealed(t, m.Bytes())} {
 		var got, want []batchSize
 		for _, b := range polls(t, openReplay(t, log, ReplayOptions{})) {
 			if n := size(&b); n != (batchSize{}) {
@@ -187,11 +173,7 @@ func TestReplayKeepsBatches(t *testing.T) {
 
 // With a speed, records are replayed when they are due.
 func TestReplayDoesNotHoldRecordsBack(t *testing.T) {
-	m, s := &memory{}, testSession()
-	w, err := newWriter(m, &Head{Session: s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, w := beginLog(t, Head{})
 	for i := range int64(20) { // one frame of waits and one of calls
 		at := storetest.Began.UnixNano() + i*10e6
 		w.Add(&tick.Batch{Calls: []events.Call{{Start: at, Duration: 2e6, Weight: 1}}, Waits: []events.Wait{{Start: at, Duration: 1e6}}})
@@ -204,6 +186,7 @@ func TestReplayDoesNotHoldRecordsBack(t *testing.T) {
 	for i := range 20 {
 		clock = clock.Add(10 * time.Millisecond)
 		var b tick.Batch
+		var err error
 		for more := true; more; {
 			if more, err = r.Poll(&b); err != nil && !errors.Is(err, io.EOF) {
 				t.Fatal(err)
@@ -217,11 +200,7 @@ func TestReplayDoesNotHoldRecordsBack(t *testing.T) {
 
 // Replayed accounts equal those of the live ticks; an ended thread is in one batch and in one tick.
 func TestReplayOfThreads(t *testing.T) {
-	m, s := &memory{}, testSession()
-	w, err := newWriter(m, &Head{Session: s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, w := beginLog(t, Head{})
 	k := storetest.NewKernel()
 	var ticks []*tick.Tick
 	for i := range 12 {
@@ -305,11 +284,7 @@ func TestCallsAreOfTheEarliestVersion(t *testing.T) {
 		2: {Duration: 10, OnCPU: 4, Throttled: 6},
 		3: {Duration: 10, OnCPU: 10, Device: 1},
 	} {
-		m, s := &memory{}, testSession()
-		w, err := newWriter(m, &Head{Session: s})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m, w := beginLog(t, Head{})
 		w.Add(&tick.Batch{Calls: []events.Call{c, c}})
 		if err := w.Flush(); err != nil {
 			t.Fatal(err)
@@ -317,6 +292,7 @@ func TestCallsAreOfTheEarliestVersion(t *testing.T) {
 		f := log.Reader{From: bytes.NewReader(m.Bytes()), Size: int64(m.Len()), Offset: int64(len(log.Magic))}
 		for kind := frameSession; kind != frameCalls; {
 			var version uint8
+			var err error
 			if kind, version, _, err = f.Next(); err != nil || kind == frameCalls && version != want {
 				t.Errorf("frame of kind %d, version %d, error %v, want version %d", kind, version, err, want)
 			}

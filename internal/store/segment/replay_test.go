@@ -18,13 +18,18 @@ import (
 	"ingero/pkg/events"
 )
 
-func openReplay(t *testing.T, b []byte, o ReplayOptions) *Replay {
+func openLog(t testing.TB, b []byte) *Log {
 	t.Helper()
 	l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewReplay(l, o)
+	return l
+}
+
+func openReplay(t *testing.T, b []byte, o ReplayOptions) *Replay {
+	t.Helper()
+	return NewReplay(openLog(t, b), o)
 }
 
 func TestReplayGivesWhatLiveGave(t *testing.T) {
@@ -126,11 +131,7 @@ func TestReplayKeepsTime(t *testing.T) {
 // A recording whose first records were deleted is replayed from its first event on, not from the start
 // of its session.
 func TestReplayBeginsAtTheFirstEvent(t *testing.T) {
-	m, s := &memory{}, testSession()
-	w, err := newWriter(m, &Head{Session: s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, w := beginLog(t, Head{})
 	from := storetest.Began.Add(3 * time.Hour)
 	for i := range int64(3) {
 		w.Add(&tick.Batch{Calls: []events.Call{{Start: from.UnixNano() + i*10e6, Duration: 2e6, Weight: 1}}})
@@ -144,6 +145,7 @@ func TestReplayBeginsAtTheFirstEvent(t *testing.T) {
 		calls := 0
 		for more := true; more; more = more || r.Due(new(tick.Tick)) {
 			var b tick.Batch
+			var err error
 			if more, err = r.Poll(&b); err != nil && !errors.Is(err, io.EOF) {
 				t.Fatal(err)
 			}
@@ -190,11 +192,7 @@ func TestReplayOfDamagedLogSaysSo(t *testing.T) {
 // A replay continues after each damaged frame of calls, and says between which times records are missing.
 func TestReplayContinuesAfterDamage(t *testing.T) {
 	rec := record(t, 5, 2*frameCallsMax)
-	var sealed bytes.Buffer
-	if err := Seal(&sealed, bytes.NewReader(rec.bytes), int64(len(rec.bytes))); err != nil {
-		t.Fatal(err)
-	}
-	for name, whole := range map[string][]byte{"open": rec.bytes, "sealed": sealed.Bytes()} {
+	for name, whole := range map[string][]byte{"open": rec.bytes, "sealed": sealed(t, rec.bytes)} {
 		var calls []int
 		f := log.Reader{From: bytes.NewReader(whole), Size: int64(len(whole)), Offset: int64(len(log.Magic))}
 		for at := f.Offset; at < f.Size-tailSize; at = f.Offset {
@@ -218,11 +216,7 @@ func TestReplayContinuesAfterDamage(t *testing.T) {
 // Damage to the heads of frames among merged calls loses no call, and repeats none.
 func TestReplayAfterDamagedHeads(t *testing.T) {
 	rec := record(t, 5, 2*frameCallsMax)
-	var sealed bytes.Buffer
-	if err := Seal(&sealed, bytes.NewReader(rec.bytes), int64(len(rec.bytes))); err != nil {
-		t.Fatal(err)
-	}
-	b := sealed.Bytes()
+	b := sealed(t, rec.bytes)
 	f := log.Reader{From: bytes.NewReader(b), Size: int64(len(b)), Offset: int64(len(log.Magic))}
 	inBlock := false
 	var heads []int64 // of frames of a block that have no calls

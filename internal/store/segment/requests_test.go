@@ -40,25 +40,17 @@ func someRequests(n int) (out []tick.Request) {
 
 // Requests are read back as written, each in one tick.
 func TestRequestFrames(t *testing.T) {
-	file := &bytesFile{}
-	w, err := newWriter(file, &Head{Session: Session{ID: "s", Started: time.Unix(0, 0)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, w := beginLog(t, Head{})
 	want := someRequests(2*frameRequestsMax + 5)
 	w.putRequests(want)
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := OpenLog(file, int64(len(file.b)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := NewReplay(l, ReplayOptions{})
+	r := openReplay(t, m.Bytes(), ReplayOptions{})
 	for more := true; more; {
 		var b tick.Batch
-		more, err = r.Poll(&b)
-		if err != nil && !errors.Is(err, io.EOF) {
+		var err error
+		if more, err = r.Poll(&b); err != nil && !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
 	}

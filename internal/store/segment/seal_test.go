@@ -30,12 +30,10 @@ func sealed(t testing.TB, b []byte) []byte {
 // order returns everything in a log, in order.
 func order(t *testing.T, b []byte) (out []any) {
 	t.Helper()
-	l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := openLog(t, b)
 	var e Entry
-	for err = l.Next(&e); err == nil; err = l.Next(&e) {
+	err := l.Next(&e)
+	for ; err == nil; err = l.Next(&e) {
 		w := 0
 		for i := range e.Calls {
 			for ; w < len(e.Waits) && e.After[w] <= i; w++ {
@@ -77,11 +75,7 @@ func order(t *testing.T, b []byte) (out []any) {
 // recordOften writes a log whose flushes have few calls each.
 func recordOften(t testing.TB, flushes, calls int) []byte {
 	t.Helper()
-	m, s := &memory{}, testSession()
-	w, err := newWriter(m, &Head{Session: s, Seq: 3, First: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, w := beginLog(t, Head{Seq: 3, First: 1000})
 	g, k := storetest.NewGenerator(5), storetest.NewKernel()
 	for i := range flushes {
 		at := storetest.Began.Add(time.Duration(i) * 250 * time.Millisecond)
@@ -91,6 +85,7 @@ func recordOften(t testing.TB, flushes, calls int) []byte {
 		}
 		k.See(b.Calls)
 		w.Add(&b)
+		var err error
 		if i%4 == 3 {
 			err = w.Tick(k.Tick(uint64(i), at, i+1 >= flushes), 0)
 		}
@@ -146,14 +141,12 @@ func TestSealedCallsOnly(t *testing.T) {
 	for name, after := range map[string]uint64{"all": 0, "the later ones": 1000 + uint64(len(all)/2)} {
 		t.Run(name, func(t *testing.T) {
 			read := func(b []byte) (found []uint64, decoded int) {
-				l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				l := openLog(t, b)
 				l.Window(from, to)
 				l.CallsOnly(after)
 				var e Entry
-				for err = l.Next(&e); err == nil; err = l.Next(&e) {
+				err := l.Next(&e)
+				for ; err == nil; err = l.Next(&e) {
 					decoded += len(e.Calls)
 					for i := range e.Calls {
 						if n := e.First + uint64(i); n >= after && e.Calls[i].Start >= from && e.Calls[i].Start < to {
@@ -187,10 +180,7 @@ func TestSealedAndThenDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := OpenLog(bytes.NewReader(whole), int64(len(whole)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := openLog(t, whole)
 	for n := 0; n < len(whole); n++ {
 		if n > 500 && n < len(whole)-500 {
 			n += 6 // every byte at both ends, which have the heads and the index
@@ -206,10 +196,7 @@ func TestSealedAndThenDamaged(t *testing.T) {
 	first := l.seg.index.calls[0]
 	b := bytes.Clone(whole)
 	b[first.at+log.HeadSize+20] ^= 1
-	l, err = OpenLog(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l = openLog(t, b)
 	var e Entry
 	bad, calls, ticks := 0, 0, 0
 	for err = l.Next(&e); !errors.Is(err, io.EOF); err = l.Next(&e) {

@@ -2,7 +2,6 @@ package segment
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -13,20 +12,13 @@ import (
 
 // Stacks are read back as written, in frames of bounded size.
 func TestStackFrames(t *testing.T) {
-	file := &bytesFile{}
-	w, err := newWriter(file, &Head{Session: Session{ID: "s", Started: time.Unix(0, 0)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, w := beginLog(t, Head{})
 	want := storetest.SomeStacks(3*frameStacksMax + 5)
 	w.putStacks(want)
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := OpenLog(file, int64(len(file.b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := openLog(t, m.Bytes())
 	var got []events.Stack
 	var e Entry
 	for l.Next(&e) == nil {
@@ -41,14 +33,7 @@ func TestStackFrames(t *testing.T) {
 }
 
 func FuzzStacks(f *testing.F) {
-	enc, err := newEncoder()
-	if err != nil {
-		f.Fatal(err)
-	}
-	dec, err := newDecoder()
-	if err != nil {
-		f.Fatal(err)
-	}
+	enc, dec := codecs(f)
 	f.Add(enc.column(nil, new(stacksEncoder).append(storetest.SomeStacks(40))))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -94,14 +79,7 @@ func TestRareFieldsAreKept(t *testing.T) {
 		"levels of stacks":       {levels, 4},
 		"launches before a call": {launches, 5},
 	} {
-		enc, err := newEncoder()
-		if err != nil {
-			t.Fatal(err)
-		}
-		dec, err := newDecoder()
-		if err != nil {
-			t.Fatal(err)
-		}
+		enc, dec := codecs(t)
 		for i := range tt.calls {
 			enc.add(&tt.calls[i])
 			if v := enc.version(); (v == tt.version) != (i > 0) {

@@ -132,14 +132,7 @@ func TestWaitEncoderDoesNotAllocate(t *testing.T) {
 }
 
 func FuzzWaits(f *testing.F) {
-	e, err := newWaitEncoder()
-	if err != nil {
-		f.Fatal(err)
-	}
-	d, err := newWaitDecoder()
-	if err != nil {
-		f.Fatal(err)
-	}
+	e, d := waitCodecs(f)
 	g := storetest.NewWaitGenerator(3)
 	f.Add(encodeWaits(e, nil, nil))
 	f.Add(encodeWaits(e, []events.Wait{g.Odd(), g.Odd(), g.Odd()}, []int{0, 4, 9}))
