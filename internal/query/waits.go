@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -38,57 +37,21 @@ func (r *Reader) Waits(ctx context.Context, f Filter, visit func(*events.Wait) b
 	})
 }
 
-// Batches yields the matching calls with the window's waits as a session would deliver them: see
-// [tick.Batch]. It includes all threads' waits, since another thread's wait may explain a call. A
-// batch is valid until the next one. An error comes last, without a batch.
-func (r *Reader) Batches(ctx context.Context, f Filter) iter.Seq2[*tick.Batch, error] {
-	return func(yield func(*tick.Batch, error) bool) {
-		from, to := bounds(f)
-		more := true
-		err := r.visit(ctx, f, from, to, func(e *segment.Entry) bool {
-			b := &tick.Batch{
-				Calls: slices.DeleteFunc(e.Calls, func(c events.Call) bool { return c.Start < from || c.Start >= to || !f.matches(c.PID, c.Op) }),
-				Waits: slices.DeleteFunc(e.Waits, func(w events.Wait) bool { return !overlaps(&w, from, to) }),
-				Procs: slices.DeleteFunc(e.Lives, func(p tick.ProcEvent) bool { return p.Time < from || p.Time >= to }),
-			}
-			if e.Tick != nil {
-				b.Ended = slices.DeleteFunc(e.Tick.Threads, func(t tick.Thread) bool { return !t.Ended || t.Until < from || t.Until >= to })
-			}
-			if len(b.Calls)+len(b.Waits)+len(b.Procs)+len(b.Ended) > 0 {
-				more = yield(b, nil)
-			}
-			return more
-		})
-		if err != nil && more {
-			yield(nil, err)
-		}
-	}
-}
-
 // overlaps reports whether a wait overlaps a window.
 func overlaps(w *events.Wait, from, to int64) bool {
 	return w.Start < to && (w.End() > from || w.Start >= from)
 }
 
-// visit is entries for a filter's session.
-func (r *Reader) visit(ctx context.Context, f Filter, from, to int64, visit func(*segment.Entry) bool) error {
-	s, err := r.Session(ctx, f.Session)
-	if err != nil {
-		return err
-	}
-	c, err := r.entries(ctx, &s, func(l *segment.Log) { l.Window(from, to) }, visit)
-	if err == nil && len(c.Damage) > 0 {
-		err = fmt.Errorf("%w: %s", log.ErrCorrupt, strings.Join(c.Damage, "; "))
-	}
-	return err
-}
-
 // Threads returns the threads' accounts as of the last tick of the filter's window, and those of
 // threads that ended in the window as of their ends. They are exact even when records were dropped.
 func (r *Reader) Threads(ctx context.Context, f Filter) ([]tick.Thread, error) {
+	s, err := r.Session(ctx, f.Session)
+	if err != nil {
+		return nil, err
+	}
 	from, to := bounds(f)
 	var last, ended []tick.Thread
-	err := r.visit(ctx, f, math.MaxInt64, math.MinInt64, func(e *segment.Entry) bool { // no calls, no waits
+	c, err := r.entries(ctx, &s, func(l *segment.Log) { l.Window(math.MaxInt64, math.MinInt64) }, func(e *segment.Entry) bool { // no calls, no waits
 		switch {
 		case e.Tick == nil:
 			return true
@@ -107,6 +70,9 @@ func (r *Reader) Threads(ctx context.Context, f Filter) ([]tick.Thread, error) {
 		}
 		return true
 	})
+	if err == nil && len(c.Damage) > 0 {
+		err = fmt.Errorf("%w: %s", log.ErrCorrupt, strings.Join(c.Damage, "; "))
+	}
 	out := append(last, ended...)
 	slices.SortFunc(out, tick.ByThread)
 	return out, err

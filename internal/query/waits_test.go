@@ -125,28 +125,6 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-func TestBatches(t *testing.T) {
-	x, r, waits, _ := ledgerDB(t)
-	f := Filter{PIDs: []uint32{4821}, From: began.Add(time.Second), To: began.Add(3 * time.Second)}
-	var all tick.Batch
-	for b, err := range r.Batches(context.Background(), f) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all.Calls, all.Waits, all.Ended = append(all.Calls, b.Calls...), append(all.Waits, b.Waits...), append(all.Ended, b.Ended...)
-		if i := slices.Index(waits, all.Waits[len(all.Waits)-1]); i < 100+len(all.Calls)*2-2 {
-			t.Errorf("%d calls, but of the waits only those up to %d", len(all.Calls), i)
-		}
-	}
-	want := slices.DeleteFunc(slices.Clone(x.calls[100:300]), func(c events.Call) bool { return c.PID != 4821 })
-	if !slices.Equal(all.Calls, want) || !slices.Equal(all.Waits, waits[100:300]) {
-		t.Errorf("%d calls, want %d; %d waits, want 200 of both processes", len(all.Calls), len(want), len(all.Waits))
-	}
-	if len(all.Ended) != 2 || all.Ended[0].TID != 7002 || all.Ended[1].TID != 7003 {
-		t.Errorf("ended threads %+v", all.Ended)
-	}
-}
-
 func TestThreads(t *testing.T) {
 	_, r, _, ticks := ledgerDB(t)
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
