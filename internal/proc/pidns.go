@@ -11,24 +11,6 @@ import (
 // (PROC_PID_INIT_INO, include/linux/proc_ns.h).
 const firstPIDNamespace = "pid:[4026531836]"
 
-// OwnPIDs returns the agent's own numbers, from the PID namespace of this proc file system down to
-// the agent's own. More than one number means that the agent is in a container with an outer proc
-// file system.
-func (f FS) OwnPIDs() ([]uint32, error) {
-	buf, err := f.readFile(maxSmall, nil, "self", "status")
-	if err != nil {
-		return nil, err
-	}
-	st, err := parseStatus(buf)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.path("self", "status"), err)
-	}
-	if st.npids == 0 { // a kernel without PID namespaces
-		return []uint32{uint32(os.Getpid())}, nil
-	}
-	return st.nspids(), nil
-}
-
 // ThreadPID returns the number of a thread in its own PID namespace.
 func (f FS) ThreadPID(pid, tid uint32) (uint32, error) {
 	name := []string{strconv.FormatUint(uint64(pid), 10), "task", strconv.FormatUint(uint64(tid), 10), "status"}

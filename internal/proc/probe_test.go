@@ -45,7 +45,7 @@ func TestProbeByPath(t *testing.T) {
 	hits := countHits(t, uprobe, offsetOf(t, obeyed), h.pid)
 	const n = 7
 	for range n {
-		h.do("ownpids")
+		h.do("hostpids")
 	}
 	if got := hits(); got != n {
 		t.Errorf("%d hits, want %d", got, n)
