@@ -27,7 +27,6 @@ func FileName(victim string) string {
 type Truth struct {
 	PID      uint32   `json:"pid"`
 	Steps    int      `json:"steps"`
-	UsualNS  int64    `json:"usual_ns"`  // length of a step
 	SpreadNS int64    `json:"spread_ns"` // variation of usual steps
 	Touched  int      `json:"touched"`   // steps during the fault
 	LostNS   int64    `json:"lost_ns"`   // how much longer those steps took than usual ones

@@ -40,7 +40,6 @@ type Request struct {
 	First        int64   `json:"first"`     // first token in the engine
 	Last         int64   `json:"last"`      // last token in the engine
 	Sent         []int64 `json:"sent"`      // each token, when its send began
-	DrainNS      int64   `json:"drain_ns"`  // duration of all sends of tokens
 	Preempted    int     `json:"preempted"` // number of preemptions
 }
 

@@ -60,5 +60,5 @@ class Clock:
         free = free[len(free) // 10 : len(free) - len(free) // 10]
         usual = sum(free) / len(free)
         print(json.dumps({
-            "pid": os.getpid(), "steps": len(self.steps), "usual_ns": int(usual), "spread_ns": free[-1] - free[0],
+            "pid": os.getpid(), "steps": len(self.steps), "spread_ns": free[-1] - free[0],
             "touched": len(touched), "lost_ns": int(sum(touched) - len(touched) * usual), "ran_ns": work.all_spent(), **more}), flush=True)

@@ -51,13 +51,10 @@ class Peer:
         await self.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n")
 
     async def event(self, data, sent):
-        """Sends one event, adds the time to sent, and returns how long it took until the socket
-        had room for it, in ns."""
+        """Adds the time to sent, and sends one event."""
         event = b"data: " + data.encode() + b"\n\n"
-        at = now()
-        sent.append(at)
+        sent.append(now())
         await self.send(b"%x\r\n%b\r\n" % (len(event), event))
-        return now() - at
 
     async def end(self):
         event = b"data: [DONE]\n\n"

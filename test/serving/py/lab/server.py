@@ -88,7 +88,7 @@ class Server:
             return
         name = "cmpl-" + request.headers.get("x-request-id", str(number))
         entry = {"id": name, "number": number, "prompt_tokens": prompt, "output_tokens": wanted, "received": request.received,
-                 "tokenized": now(), "sent": [], "drain_ns": 0, "finished": "abort"}
+                 "tokenized": now(), "sent": [], "finished": "abort"}
         try:
             if body.get("stream"):
                 await peer.stream()
@@ -113,8 +113,7 @@ class Server:
         while times is None:
             made, times = await output.get()
             if peer:
-                event = self.chunk(entry, " tok", made == entry["output_tokens"])
-                entry["drain_ns"] += await peer.event(event, entry["sent"])
+                await peer.event(self.chunk(entry, " tok", made == entry["output_tokens"]), entry["sent"])
         entry.update(times, finished="length")
 
     def chunk(self, entry, text, last):
