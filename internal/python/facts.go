@@ -77,7 +77,7 @@ const (
 )
 
 // MaxFrames is the maximum number of frames of a stack.
-const MaxFrames = maxFrames
+const MaxFrames = 128
 
 // End is the reason why a walk ended: enum py_end of bpf/pyabi.h.
 type End uint32

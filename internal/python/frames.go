@@ -28,10 +28,10 @@ func (m memory) frames(f *Facts, at uint64) ([]Frame, End) {
 			return out, end
 		case shim && len(out) > 0 && out[len(out)-1].Code&FrameEntry == 0:
 			out[len(out)-1].Code |= FrameEntry
-		case shim && len(out) < maxFrames:
+		case shim && len(out) < MaxFrames:
 			out = append(out, Frame{Code: FrameEntry})
 		case shim:
-		case len(out) == maxFrames:
+		case len(out) == MaxFrames:
 			return out, EndCut
 		default:
 			out = append(out, frame)

@@ -132,7 +132,6 @@ const (
 	mutexBytes   = 40
 	ownerGen     = 1 // FRAME_OWNED_BY_GENERATOR
 	ownerShim    = 3 // and above: entry of the evaluation loop; 3.12
-	maxFrames    = 128
 	maxSteps     = 320
 	maxThreads   = 4096
 	maxInterps   = 64
