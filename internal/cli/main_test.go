@@ -55,7 +55,7 @@ func ingero() {
 		Build: Build{Version: "v1.2.3", Commit: "abc", Date: "2026-01-02"}}
 	e.Lock = lockOfTest()
 	if os.Getenv(withLoopback) != "" {
-		if err := loopbackUp(); err != nil {
+		if err := testkit.LoopbackUp(); err != nil {
 			panic(err)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	diff "github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
@@ -334,12 +333,7 @@ func TestServerInAnotherNamespace(t *testing.T) {
 
 // serveInNamespace serves metrics on the loopback address of its own network namespace.
 func serveInNamespace() {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	check(err)
-	lo, err := unix.NewIfreq("lo")
-	check(err)
-	lo.SetUint16(unix.IFF_UP)
-	check(unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo))
+	check(testkit.LoopbackUp())
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	check(err)
 	fmt.Println("port", listener.Addr().(*net.TCPAddr).Port)

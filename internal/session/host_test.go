@@ -328,7 +328,7 @@ func TestHostTCP(t *testing.T) {
 	t.Parallel()
 	const n = 40
 	c := hostWorker(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}, "tcp", strconv.Itoa(n), "5001")
-	inNamespace(t, c.PID(), loopbackUp)
+	inNamespace(t, c.PID(), testkit.LoopbackUp)
 	r := watchHost(t, c, probes.Options{})
 	c.Send("go")
 	c.Line("ready")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ingero/internal/probes"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 )
 
@@ -18,7 +19,7 @@ func TestHostPeers(t *testing.T) {
 	for _, port := range []string{"5002", "50051"} {
 		t.Run(port, func(t *testing.T) {
 			c := hostWorker(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}, "tcp", strconv.Itoa(n), port)
-			inNamespace(t, c.PID(), loopbackUp)
+			inNamespace(t, c.PID(), testkit.LoopbackUp)
 			r := watchHost(t, c, probes.Options{})
 			c.Send("go")
 			c.Line("ready")
@@ -44,7 +45,7 @@ func TestHostSockets(t *testing.T) {
 	t.Parallel()
 	const n = 40
 	c := hostWorker(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}, "sockets", strconv.Itoa(n), t.TempDir())
-	inNamespace(t, c.PID(), loopbackUp)
+	inNamespace(t, c.PID(), testkit.LoopbackUp)
 	r := watchHost(t, c, probes.Options{})
 	c.Send("go")
 	c.Line("done")

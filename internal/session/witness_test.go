@@ -186,21 +186,6 @@ func loseOnLoopback(t testing.TB, pid int, n int32) {
 	})
 }
 
-// loopbackUp brings up lo in the thread's network namespace.
-func loopbackUp() error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = unix.Close(fd) }()
-	lo, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	lo.SetUint16(unix.IFF_UP)
-	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
-}
-
 // inNamespace runs f in a process's network namespace, on a thread that ends with it.
 func inNamespace(t testing.TB, pid int, f func() error) {
 	t.Helper()
