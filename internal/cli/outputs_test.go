@@ -56,22 +56,27 @@ func TestRunUnderSudo(t *testing.T) {
 	}
 }
 
-// smallDisk has room for an empty database and little more.
-const smallDisk = "size=1m,mode=755"
-
-// A full disk ends the recording but not the trace, which reports it at once.
-func TestFullDisk(t *testing.T) {
-	b := newBench(t)
+// fillDisk records to a disk with room for an empty database and little more, until the trace
+// reports that the recording has stopped.
+func (b *bench) fillDisk() *testkit.Child {
+	b.t.Helper()
 	small := filepath.Join(b.dir, "small")
 	if err := os.Mkdir(small, 0o755); err != nil {
-		t.Fatal(err)
+		b.t.Fatal(err)
 	}
-	testkit.NeedMount(t, syscall.Mount("tmpfs", small, "tmpfs", 0, smallDisk))
-	t.Cleanup(func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) })
+	testkit.NeedMount(b.t, syscall.Mount("tmpfs", small, "tmpfs", 0, "size=1m,mode=755"))
+	b.t.Cleanup(func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) })
 	target := b.train("--seconds", "60", "--kernel-us", "1", "--cpu-us", "0")
 	target.Send("go")
 	c := b.ingero("trace", "--pid", pid(target), "--db", filepath.Join(small, "x.db"))
 	c.Line("ingero: recording has stopped: ")
+	return c
+}
+
+// A full disk ends the recording but not the trace, which reports it at once.
+func TestFullDisk(t *testing.T) {
+	b := newBench(t)
+	c := b.fillDisk()
 	at := b.tracing(1).Calls
 	testkit.Eventually(t, "the trace to go on", func() bool { return b.tracing(1).Calls > at })
 	stdout, _, code := b.output("status")

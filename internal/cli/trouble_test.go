@@ -153,16 +153,7 @@ func (b *bench) inItsNamespace() string {
 }
 
 func (b *bench) fullDisk() string {
-	small := filepath.Join(b.dir, "small")
-	if err := os.Mkdir(small, 0o755); err != nil {
-		b.t.Fatal(err)
-	}
-	testkit.NeedMount(b.t, syscall.Mount("tmpfs", small, "tmpfs", 0, smallDisk))
-	b.t.Cleanup(func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) })
-	target := b.train("--seconds", "60", "--kernel-us", "1", "--cpu-us", "0")
-	target.Send("go")
-	c := b.ingero("trace", "--pid", pid(target), "--db", filepath.Join(small, "x.db"))
-	c.Line("ingero: recording has stopped: ")
+	c := b.fillDisk()
 	var said string
 	testkit.Eventually(b.t, "status to tell of the disk", func() bool {
 		said = b.says("status")

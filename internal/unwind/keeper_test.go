@@ -235,8 +235,9 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// After exec a process has no mapping of its former program.
-func TestKeeperExec(t *testing.T) {
+// keepExec starts a shell, waits for its tables, and executes another program in its process.
+func keepExec(t *testing.T) (*Keeper, *fake, uint32) {
+	t.Helper()
 	testkit.NeedTool(t, "sh", "cat")
 	k, f := keep(t, Options{})
 	child := testkit.Start(t, exec.Command("sh", "-c", "echo up; read x; exec cat"))
@@ -247,6 +248,12 @@ func TestKeeperExec(t *testing.T) {
 	child.Send("exec")
 	child.Send("here")
 	child.Line("here")
+	return k, f, pid
+}
+
+// After exec a process has no mapping of its former program.
+func TestKeeperExec(t *testing.T) {
+	k, f, pid := keepExec(t)
 	k.Execed(pid, time.Now())
 	testkit.Eventually(t, "the program's tables", func() bool { return known(t, f, pid) })
 	if g := k.Figures(); g.Processes != 1 || g.Spaces != 1 {
@@ -256,16 +263,7 @@ func TestKeeperExec(t *testing.T) {
 
 // A library that is mapped later is found through its misses.
 func TestKeeperMissed(t *testing.T) {
-	testkit.NeedTool(t, "sh", "cat")
-	k, f := keep(t, Options{})
-	child := testkit.Start(t, exec.Command("sh", "-c", "echo up; read x; exec cat"))
-	child.Line("up") // it has mapped its libraries
-	pid := uint32(child.PID())
-	k.Add(pid)
-	testkit.Eventually(t, "the shell's tables", func() bool { return known(t, f, pid) })
-	child.Send("exec")
-	child.Send("here")
-	child.Line("here")
+	k, f, pid := keepExec(t)
 	testkit.Eventually(t, "the program's tables", func() bool {
 		k.Check()
 		return known(t, f, pid)
