@@ -24,20 +24,25 @@ func is(metrics ...string) (out []name) {
 	return out
 }
 
+// vllm returns the names of vLLM's metrics, with the given names of the requests that run and wait.
+func vllm(running, waiting []name) map[string][]name {
+	return map[string][]name{
+		"running": running, "waiting": waiting,
+		"kv_cache":    is("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+		"first_token": is("vllm:time_to_first_token_seconds"), "between_tokens": is("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"),
+		"request": is("vllm:e2e_request_latency_seconds"), "queue": is("vllm:request_queue_time_seconds"),
+		"prefill": is("vllm:request_prefill_time_seconds"), "decode": is("vllm:request_decode_time_seconds"),
+		"preemptions":   is("vllm:num_preemptions_total"),
+		"prompt_tokens": is("vllm:prompt_tokens_total"), "generated_tokens": is("vllm:generation_tokens_total"),
+	}
+}
+
 // servers are the servers with an endpoint for metrics, from their public sources as of 2026:
 // docs/design/inference.md names the files. None was run here.
 var servers = []server{
 	{
 		engine: "vLLM", path: "/metrics", remedy: "start vLLM without --disable-log-stats",
-		names: map[string][]name{
-			"running": is("vllm:num_requests_running"), "waiting": is("vllm:num_requests_waiting"),
-			"kv_cache":    is("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
-			"first_token": is("vllm:time_to_first_token_seconds"), "between_tokens": is("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"),
-			"request": is("vllm:e2e_request_latency_seconds"), "queue": is("vllm:request_queue_time_seconds"),
-			"prefill": is("vllm:request_prefill_time_seconds"), "decode": is("vllm:request_decode_time_seconds"),
-			"preemptions":   is("vllm:num_preemptions_total"),
-			"prompt_tokens": is("vllm:prompt_tokens_total"), "generated_tokens": is("vllm:generation_tokens_total"),
-		},
+		names: vllm(is("vllm:num_requests_running"), is("vllm:num_requests_waiting")),
 	},
 	{
 		engine: "SGLang", path: "/metrics", remedy: "start SGLang with --enable-metrics",
@@ -83,16 +88,9 @@ var servers = []server{
 	},
 	{
 		engine: "Triton", path: "/metrics", port: "--metrics-port", at: 8002, remedy: "start Triton without --allow-metrics=false",
-		names: map[string][]name{
-			"running":     {{"nv_trt_llm_request_metrics", "request_type", "active"}, {metric: "vllm:num_requests_running"}},
-			"waiting":     {{"nv_trt_llm_request_metrics", "request_type", "waiting"}, {metric: "vllm:num_requests_waiting"}, {metric: "nv_inference_pending_request_count"}},
-			"kv_cache":    is("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
-			"first_token": is("vllm:time_to_first_token_seconds"), "between_tokens": is("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"),
-			"request": is("vllm:e2e_request_latency_seconds"), "queue": is("vllm:request_queue_time_seconds"),
-			"prefill": is("vllm:request_prefill_time_seconds"), "decode": is("vllm:request_decode_time_seconds"),
-			"preemptions":   is("vllm:num_preemptions_total"),
-			"prompt_tokens": is("vllm:prompt_tokens_total"), "generated_tokens": is("vllm:generation_tokens_total"),
-		},
+		names: vllm( // of its vLLM backend
+			[]name{{"nv_trt_llm_request_metrics", "request_type", "active"}, {metric: "vllm:num_requests_running"}},
+			[]name{{"nv_trt_llm_request_metrics", "request_type", "waiting"}, {metric: "vllm:num_requests_waiting"}, {metric: "nv_inference_pending_request_count"}}),
 	},
 }
 
