@@ -1,5 +1,6 @@
 // Package figure prints the results of benchmarks: for people, the median and range of several
-// rounds; for make measure and benchstat, a line in Go's benchmark format.
+// rounds; for make measure and benchstat, a line in Go's benchmark format. It also reads the CPU time
+// of processes.
 package figure
 
 import (

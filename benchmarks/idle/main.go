@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -62,13 +60,13 @@ func measure(agent, does string, others int, every float64, rounds int, length t
 	defer func() { _ = cmd.Process.Signal(syscall.SIGINT) }()
 	time.Sleep(5 * time.Second) // let the agent start
 	for range rounds {
-		before, err := cpu(cmd.Process.Pid)
+		before, err := figure.CPU(cmd.Process.Pid)
 		if err != nil {
 			return nil, err
 		}
 		began := time.Now()
 		time.Sleep(length)
-		after, err := cpu(cmd.Process.Pid)
+		after, err := figure.CPU(cmd.Process.Pid)
 		if err != nil {
 			return nil, err
 		}
@@ -95,28 +93,4 @@ func start(n int, args []string, every float64) (stop func(), err error) {
 		time.Sleep(time.Duration(every / float64(n) * float64(time.Second)))
 	}
 	return stop, nil
-}
-
-// cpu returns the CPU time of a process's live threads, in ns.
-func cpu(pid int) (time.Duration, error) {
-	dir := "/proc/" + strconv.Itoa(pid) + "/task"
-	threads, err := os.ReadDir(dir)
-	if err != nil {
-		return 0, err
-	}
-	var sum time.Duration
-	for _, t := range threads {
-		b, err := os.ReadFile(dir + "/" + t.Name() + "/schedstat")
-		if err != nil {
-			continue
-		}
-		if f := strings.Fields(string(b)); len(f) == 3 {
-			n, err := strconv.ParseInt(f[0], 10, 64)
-			if err != nil {
-				return 0, err
-			}
-			sum += time.Duration(n)
-		}
-	}
-	return sum, nil
 }

@@ -133,15 +133,15 @@ func (o *options) traced(dir string, pid int, load *load, requests string) (w wi
 func (o *options) see(server, agent int, load *load) (w window, err error) {
 	time.Sleep(o.settle)
 	load.take()
-	var used [2][2]float64
+	var used [2][2]time.Duration
 	for i, pid := range []int{server, agent} {
-		if used[i][0], err = cpu(pid); err != nil {
+		if used[i][0], err = figure.CPU(pid); err != nil {
 			return w, err
 		}
 	}
 	time.Sleep(o.window)
 	for i, pid := range []int{server, agent} {
-		if used[i][1], err = cpu(pid); err != nil {
+		if used[i][1], err = figure.CPU(pid); err != nil {
 			return w, err
 		}
 	}
@@ -150,26 +150,6 @@ func (o *options) see(server, agent int, load *load) (w window, err error) {
 		return w, fmt.Errorf("%d requests in %s are too few: %v", len(took), o.window, load.failure())
 	}
 	n, seconds := len(took), o.window.Seconds()
-	return window{rate: float64(n) / seconds, cpu: (used[0][1] - used[0][0]) / float64(n), agent: (used[1][1] - used[1][0]) / seconds,
+	return window{rate: float64(n) / seconds, cpu: (used[0][1] - used[0][0]).Seconds() / float64(n), agent: (used[1][1] - used[1][0]).Seconds() / seconds,
 		p50: took[n/2], p99: took[n*99/100]}, nil
-}
-
-// cpu returns the CPU time of a process's live threads, in seconds.
-func cpu(pid int) (sum float64, err error) {
-	files, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/schedstat")
-	if err != nil || len(files) == 0 {
-		return 0, fmt.Errorf("process %d has ended: %w", pid, err)
-	}
-	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			continue // the thread has ended
-		}
-		ns, err := strconv.ParseInt(strings.Fields(string(b))[0], 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += float64(ns) / 1e9
-	}
-	return sum, nil
 }

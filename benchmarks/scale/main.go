@@ -231,15 +231,9 @@ type sizes struct {
 
 func (s *sizes) read(pid int) error {
 	dir := fmt.Sprintf("/proc/%d/", pid)
-	schedstat, err := filepath.Glob(dir + "task/*/schedstat")
-	if err != nil {
+	var err error
+	if s.cpu, err = figure.CPU(pid); err != nil {
 		return err
-	}
-	s.cpu = 0
-	for _, file := range schedstat {
-		if n, ok := number(file, ""); ok {
-			s.cpu += time.Duration(n)
-		}
 	}
 	kib, ok := number(dir+"status", "VmRSS:")
 	if !ok {
@@ -259,7 +253,7 @@ func (s *sizes) read(pid int) error {
 	return nil
 }
 
-// number returns the number after a word at the start of a line; "" is the start of the file.
+// number returns the number after a word at the start of a line.
 func number(file, word string) (n uint64, ok bool) {
 	text, err := os.ReadFile(file)
 	if err != nil {
