@@ -102,7 +102,7 @@ var allowed = map[string]string{
 	"sim": "golang.org/x/sys",
 
 	// Tests, benchmarks and tools.
-	"internal/store/storetest": "github.com/google/go-cmp internal/stats internal/tick internal/track pkg/events",
+	"internal/store/storetest": "github.com/google/go-cmp internal/stats internal/testkit internal/tick internal/track pkg/events",
 	"internal/testkit":         "github.com/cilium/ebpf github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys pkg/events",
 	"test/guests":              "internal/testkit",
 	"test/incidents":           "github.com/cilium/ebpf golang.org/x/sys internal/config internal/gpu internal/probes internal/proc internal/query internal/session internal/store internal/testkit internal/tick pkg/events sim",

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ingero/internal/ledger"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -140,13 +141,7 @@ func TestSiblings(t *testing.T) {
 
 // A finding replaces those that describe its loss less exactly, but none that it cannot be.
 func TestLeaveOut(t *testing.T) {
-	op := func(name string) events.Op {
-		o, ok := events.OpByName(name)
-		if !ok {
-			t.Fatalf("the catalog has no %s", name)
-		}
-		return o
-	}
+	op := testkit.Op
 	at := func(r *Rule, op events.Op, lost, from, to int64) *Finding {
 		x := &Finding{PID: 1, Op: op, Lost: lost, From: from, To: to}
 		x.assign(r)

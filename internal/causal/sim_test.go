@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -189,10 +190,7 @@ func (t *simThread) block(w events.Wait, until int64) {
 
 // call makes a traced call that runs f.
 func (t *simThread) call(op string, bytes uint64, f func()) {
-	o, ok := events.OpByName(op)
-	if !ok {
-		panic(op)
-	}
+	o := testkit.Op(op)
 	begin := t.now
 	t.op, t.in = o, sums{}
 	waits := len(t.waits)

@@ -103,7 +103,7 @@ func TestDiffOfTraces(t *testing.T) {
 		behind func(*diff.Key) bool
 	}{
 		"a slower GPU":  {pids[2], diff.GPUWait, func(k *diff.Key) bool { return k.Op == fixtureSync }},
-		"other copies":  {pids[3], diff.CallCPU, func(k *diff.Key) bool { return k.Op == mustOp("cudaMemcpyAsync") }},
+		"other copies":  {pids[3], diff.CallCPU, func(k *diff.Key) bool { return k.Op == testkit.Op("cudaMemcpyAsync") }},
 		"more launches": {pids[4], diff.GPUWait, func(k *diff.Key) bool { return k.Op == fixtureSync }},
 	} {
 		p := differs(t, calm, pids[0], calm, tt.than)

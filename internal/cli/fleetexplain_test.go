@@ -48,7 +48,7 @@ func (x rankRecording) make(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op := mustOp("ncclAllReduce")
+	op := testkit.Op("ncclAllReduce")
 	var calls []events.Call
 	handle := uint64(0xc0)
 	for i := range x.collectives {

@@ -14,6 +14,7 @@ import (
 	"ingero/internal/store"
 	"ingero/internal/store/segment"
 	"ingero/internal/store/storetest"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -58,19 +59,11 @@ func startBounded(path, id, node string, at time.Time, bytes int64) (*fixture, e
 	return x, err
 }
 
-func mustOp(name string) events.Op {
-	o, ok := events.OpByName(name)
-	if !ok {
-		panic(name)
-	}
-	return o
-}
-
 var (
-	fixtureLaunch   = mustOp("cudaLaunchKernel")
-	fixtureCuLaunch = mustOp("cuLaunchKernel")
-	fixtureSync     = mustOp("cudaStreamSynchronize")
-	fixtureMalloc   = mustOp("cudaMalloc")
+	fixtureLaunch   = testkit.Op("cudaLaunchKernel")
+	fixtureCuLaunch = testkit.Op("cuLaunchKernel")
+	fixtureSync     = testkit.Op("cudaStreamSynchronize")
+	fixtureMalloc   = testkit.Op("cudaMalloc")
 )
 
 // second records one more second.

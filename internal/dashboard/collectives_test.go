@@ -12,7 +12,7 @@ import (
 	"ingero/internal/clock"
 	"ingero/internal/store"
 	"ingero/internal/store/segment"
-	"ingero/internal/store/storetest"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/internal/wire"
 	"ingero/pkg/events"
@@ -32,7 +32,7 @@ func TestCollectivesAfterClockStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := events.Call{Start: at.Add(-500 * time.Millisecond).UnixNano(), Duration: 1000, OnCPU: 1000, PID: 1, TID: 1, Weight: 1, Op: storetest.Op("ncclAllReduce")}
+	c := events.Call{Start: at.Add(-500 * time.Millisecond).UnixNano(), Duration: 1000, OnCPU: 1000, PID: 1, TID: 1, Weight: 1, Op: testkit.Op("ncclAllReduce")}
 	for i := range c.Args { // the communicator is one of them
 		c.Args[i] = 0xc0
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 )
 
@@ -142,7 +143,7 @@ func TestCallChanges(t *testing.T) {
 	l := healthy()
 	l.copies, l.copyNS = 20, 200_000
 	p := &compared(t, record(t, healthy()), record(t, l), Options{}).Pairs[0]
-	i := slices.IndexFunc(p.Calls, func(c CallChange) bool { return c.Op == op("cudaMemcpyAsync") })
+	i := slices.IndexFunc(p.Calls, func(c CallChange) bool { return c.Op == testkit.Op("cudaMemcpyAsync") })
 	if i < 0 {
 		t.Fatalf("no copies in %+v", p.Calls)
 	}

@@ -12,22 +12,15 @@ import (
 	"ingero/internal/query"
 	"ingero/internal/store"
 	"ingero/internal/store/segment"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
-func op(name string) events.Op {
-	o, ok := events.OpByName(name)
-	if !ok {
-		panic(name)
-	}
-	return o
-}
-
 var (
-	opLaunch = op("cudaLaunchKernel")
-	opCopy   = op("cudaMemcpyAsync")
-	opSync   = op("cudaStreamSynchronize")
+	opLaunch = testkit.Op("cudaLaunchKernel")
+	opCopy   = testkit.Op("cudaMemcpyAsync")
+	opSync   = testkit.Op("cudaStreamSynchronize")
 )
 
 // loop is a recorded training loop. Times are ns.

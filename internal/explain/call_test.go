@@ -28,7 +28,7 @@ func samples() []events.Call {
 			Flags: events.CallLedgerPartial | events.CallGapPartial | events.CallArgsPartial},
 		{Start: at, PID: 4821, TID: 4821, Op: malloc, Duration: 90_000, OnCPU: 90_000, Weight: 1, Args: [4]uint64{1 << 40, 0xdead}, Result: 2, Flags: events.CallFailed},
 		{Start: at, PID: 4821, TID: 4821, Op: cuAlloc, Duration: 70_000, OnCPU: 70_000, Weight: 1, Args: [4]uint64{1 << 20, 0x7f0000000000}},
-		{Start: at, PID: 4821, TID: 4821, Op: mustOp("cuMemcpyDtoH"), Duration: 70_000, OnCPU: 70_000, Weight: 1, Args: [4]uint64{16, 1, 2}, Tag: 2, Result: -5, Flags: events.CallFailed},
+		{Start: at, PID: 4821, TID: 4821, Op: testkit.Op("cuMemcpyDtoH"), Duration: 70_000, OnCPU: 70_000, Weight: 1, Args: [4]uint64{16, 1, 2}, Tag: 2, Result: -5, Flags: events.CallFailed},
 		{Start: at, PID: 1, TID: 1, Op: 0x01ff, Weight: 1, Flags: events.CallUnmeasured},
 	}
 }

@@ -10,16 +10,7 @@ import (
 	"ingero/internal/stats"
 	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
-	"ingero/pkg/events"
 )
-
-func diffOp(name string) events.Op {
-	o, ok := events.OpByName(name)
-	if !ok {
-		panic(name)
-	}
-	return o
-}
 
 // diffResult compares two runs of a trainer: in the second, a program takes the CPU, and batches
 // come in ten times as many copies.
@@ -28,7 +19,7 @@ func diffResult() *diff.Result {
 	run := func(path string, later time.Duration) *diff.Run {
 		return &diff.Run{Path: path, Session: query.Session{Session: segment.Session{ID: "one", Node: "gpu-7"}}, From: at.Add(later), To: at.Add(later + 5*time.Minute)}
 	}
-	syn, copies := diffOp("cudaStreamSynchronize"), diffOp("cudaMemcpyAsync")
+	syn, copies := testkit.Op("cudaStreamSynchronize"), testkit.Op("cudaMemcpyAsync")
 	part := func(p diff.Part, a, b float64, found bool) diff.Effect {
 		return diff.Effect{Key: diff.Key{Kind: diff.KindPart, Part: p}, A: a, B: b, Low: b - a - 1e5, High: b - a + 1e5, P: 0.0001, Margin: 151e3, Found: found}
 	}

@@ -4,30 +4,23 @@ import (
 	"time"
 
 	"ingero/internal/store/storetest"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
 // Operations of the tests.
 var (
-	launch    = mustOp("cudaLaunchKernel")
-	cuLaunch  = mustOp("cuLaunchKernel")
-	streamSyn = mustOp("cudaStreamSynchronize")
-	cuSync    = mustOp("cuStreamSynchronize")
-	malloc    = mustOp("cudaMalloc")
-	cuAlloc   = mustOp("cuMemAlloc")
-	memcpy    = mustOp("cudaMemcpyAsync")
-	graph     = mustOp("cudaGraphLaunch")
-	longName  = mustOp("cudaLaunchCooperativeKernelMultiDevice")
+	launch    = testkit.Op("cudaLaunchKernel")
+	cuLaunch  = testkit.Op("cuLaunchKernel")
+	streamSyn = testkit.Op("cudaStreamSynchronize")
+	cuSync    = testkit.Op("cuStreamSynchronize")
+	malloc    = testkit.Op("cudaMalloc")
+	cuAlloc   = testkit.Op("cuMemAlloc")
+	memcpy    = testkit.Op("cudaMemcpyAsync")
+	graph     = testkit.Op("cudaGraphLaunch")
+	longName  = testkit.Op("cudaLaunchCooperativeKernelMultiDevice")
 )
-
-func mustOp(name string) events.Op {
-	op, ok := events.OpByName(name)
-	if !ok {
-		panic(name)
-	}
-	return op
-}
 
 var start = time.Date(2026, 3, 2, 14, 41, 0, 0, time.UTC)
 

@@ -68,7 +68,7 @@ func TestStepsThatAreRanges(t *testing.T) {
 	} {
 		in := ledgerInput(train(4821, 200), looped(4821))
 		l := in.Breakdowns[0].Loop
-		l.Range, l.Waits, l.Op = name, 1, mustOp("nvtxRangePop")
+		l.Range, l.Waits, l.Op = name, 1, testkit.Op("nvtxRangePop")
 		flat := func() string { return strings.Join(strings.Fields(Report(in, Options{})), " ") }
 		in.Chains = []tick.Chain{takenChain(4821)}
 		if got := flat(); !strings.Contains(got, "Steps: 1,267, p50 45.3 ms, p99 81.0 ms, each the NVTX range "+want) {

@@ -21,16 +21,6 @@ import (
 	"ingero/pkg/events"
 )
 
-// opNamed returns an operation of the catalog.
-func opNamed(t *testing.T, name string) events.Op {
-	t.Helper()
-	op, ok := events.OpByName(name)
-	if !ok {
-		t.Fatalf("no operation %s", name)
-	}
-	return op
-}
-
 // recordStacks makes a database of a few calls with known stacks, and one without.
 func recordStacks(t *testing.T) *query.Reader {
 	t.Helper()
@@ -45,12 +35,12 @@ func recordStacks(t *testing.T) *query.Reader {
 	stacks := []events.Stack{{ID: 1, PID: 4821, Frames: []events.Frame{cuda, python, main}}, {ID: 2, PID: 4821, Cut: true, Frames: []events.Frame{cuda, {Kind: events.FrameNative, IP: 9, Module: "/lib/liba.so"}, main}}}
 	call := func(name string, stack uint32, level uint8, at, ns, runnable int64, args ...uint64) events.Call {
 		c := events.Call{Start: began.UnixNano() + at, Duration: ns, OnCPU: ns - runnable, Runnable: runnable, PID: 4821, TID: 4821,
-			Op: opNamed(t, name), Weight: 1, Stack: stack, StackLevel: level}
+			Op: testkit.Op(name), Weight: 1, Stack: stack, StackLevel: level}
 		copy(c.Args[:], args)
 		return c
 	}
 	nested := call("cuMemAlloc", 2, 0, 5, 50, 0, 4096, 0x1000)
-	nested.Flags, nested.Parent = events.CallNested, opNamed(t, "cudaMalloc")
+	nested.Flags, nested.Parent = events.CallNested, testkit.Op("cudaMalloc")
 	calls := []events.Call{
 		call("cudaLaunchKernel", 1, 2, 0, 100, 0, launched.Handle), call("cudaLaunchKernel", 0, 0, 2, 100, 0, launched.Handle),
 		call("cudaStreamSynchronize", 1, 0, 3, 1000, 300), nested, call("cudaMalloc", 2, 0, 4, 60, 0, 4096, 0x1000),

@@ -21,6 +21,7 @@ import (
 	"ingero/internal/store"
 	"ingero/internal/store/maintain"
 	"ingero/internal/store/segment"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -40,16 +41,6 @@ type line struct {
 	In    []uint64
 }
 
-// op finds an operation by name.
-func op(t *testing.T, name string) events.Op {
-	t.Helper()
-	o, ok := events.OpByName(name)
-	if !ok {
-		t.Fatal(name)
-	}
-	return o
-}
-
 // job records one thread: two launches on a stream, each with the driver's call inside, a gap in
 // which another program had the CPU, and a synchronize.
 func job(t *testing.T, node string, procs []tick.Process, chains bool) string {
@@ -64,14 +55,14 @@ func job(t *testing.T, node string, procs []tick.Process, chains bool) string {
 	b := &tick.Batch{}
 	at := func(us int64) int64 { return began.UnixNano() + us*1000 }
 	for _, p := range procs {
-		launch := events.Call{Op: op(t, "cudaLaunchKernel"), PID: p.PID, TID: p.PID + 1, Weight: 1, Device: 1,
+		launch := events.Call{Op: testkit.Op("cudaLaunchKernel"), PID: p.PID, TID: p.PID + 1, Weight: 1, Device: 1,
 			Args: [4]uint64{0x7777, 0xabc, events.PackDim3(16, 2, 1), events.PackDim3(256, 1, 1)}}
-		inner := events.Call{Op: op(t, "cuLaunchKernel"), Parent: launch.Op, PID: p.PID, TID: p.PID + 1, Weight: 1, Flags: events.CallNested}
+		inner := events.Call{Op: testkit.Op("cuLaunchKernel"), Parent: launch.Op, PID: p.PID, TID: p.PID + 1, Weight: 1, Flags: events.CallNested}
 		first, second, in := launch, launch, inner
 		first.Start, first.Duration, first.OnCPU = at(100), 50_000, 50_000
 		in.Start, in.Duration, in.OnCPU = at(100), 40_000, 40_000 // begins with its outer call
 		second.Start, second.Duration, second.OnCPU, second.Gap, second.GapRunnable = at(1150), 50_000, 50_000, 1_000_000, 600_000
-		sync := events.Call{Op: op(t, "cudaStreamSynchronize"), PID: p.PID, TID: p.PID + 1, Weight: 1, Args: [4]uint64{0xabc},
+		sync := events.Call{Op: testkit.Op("cudaStreamSynchronize"), PID: p.PID, TID: p.PID + 1, Weight: 1, Args: [4]uint64{0xabc},
 			Start: at(1200), Duration: 800_000, Blocked: 800_000, Flags: events.CallFailed, Result: 700}
 		b.Calls = append(b.Calls, in, first, second, sync)
 		b.Waits = append(b.Waits,
@@ -149,7 +140,7 @@ func TestTimeline(t *testing.T) {
 		launched(1150, 0),
 		{Track: thread, Kind: "slice", At: 1_200_000, For: 800_000, Name: "cudaStreamSynchronize", Cat: "cudart,failed", In: []uint64{1},
 			Args: map[string]string{"duration_ns": "800000", "oncpu_ns": "0", "runnable_ns": "0", "throttled_ns": "0", "blocked_ns": "800000",
-				"error": events.ErrorName(op(t, "cudaStreamSynchronize"), 700), "stream": "0xabc"}},
+				"error": events.ErrorName(testkit.Op("cudaStreamSynchronize"), 700), "stream": "0xabc"}},
 		{Track: thread, Kind: "slice", At: 1_250_000, For: 700_000, Depth: 1, Name: "blocked: gpu-driver", Cat: "ledger,blocked",
 			Args: map[string]string{"woken_by": "an interrupt or a timer"}},
 	}

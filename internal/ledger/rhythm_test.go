@@ -3,6 +3,7 @@ package ledger
 import (
 	"testing"
 
+	"ingero/internal/testkit"
 	"ingero/pkg/events"
 )
 
@@ -21,13 +22,9 @@ func newTurns(t *testing.T) *turns {
 
 // call makes a call at the end of some milliseconds.
 func (p *turns) call(name string, ms int64) {
-	op, ok := events.OpByName(name)
-	if !ok {
-		p.t.Fatalf("no operation %s", name)
-	}
 	const took = 10_000
 	p.now += ms * 1e6
-	c := events.Call{PID: 7, TID: 7, Op: op, Weight: 1, Start: p.now - took, Duration: took, OnCPU: took, Gap: ms*1e6 - took}
+	c := events.Call{PID: 7, TID: 7, Op: testkit.Op(name), Weight: 1, Start: p.now - took, Duration: took, OnCPU: took, Gap: ms*1e6 - took}
 	for _, s := range p.l.Batch(nil, []events.Call{c}) {
 		by := ""
 		if s.Op != 0 {

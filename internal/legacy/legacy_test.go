@@ -18,6 +18,7 @@ import (
 	"ingero/internal/query"
 	"ingero/internal/store"
 	"ingero/internal/store/segment"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -105,14 +106,6 @@ func convert(t *testing.T, from, node string) (*legacy.Report, *query.Reader) {
 	return r, reader
 }
 
-func op(name string) events.Op {
-	o, ok := events.OpByName(name)
-	if !ok {
-		panic(name)
-	}
-	return o
-}
-
 // The converted recording has everything that it can hold, and the report names the rest.
 func TestConvert(t *testing.T) {
 	ctx := context.Background()
@@ -136,11 +129,11 @@ func TestConvert(t *testing.T) {
 		t.Error("the stack is gone")
 	}
 	wantCalls := []events.Call{
-		{Start: at + 1200, Duration: 500, OnCPU: 500, PID: 4821, TID: 4822, Weight: 1, Op: op("cuLaunchKernel"), Parent: op("cudaLaunchKernel"),
+		{Start: at + 1200, Duration: 500, OnCPU: 500, PID: 4821, TID: 4822, Weight: 1, Op: testkit.Op("cuLaunchKernel"), Parent: testkit.Op("cudaLaunchKernel"),
 			Args: [4]uint64{77}, Flags: none | events.CallNested | events.CallArgsPartial},
-		{Start: at + 1000, Duration: 900, OnCPU: 900, PID: 4821, TID: 4822, Weight: 1, Stack: stack, Op: op("cudaLaunchKernel"), Args: [4]uint64{77}, Flags: none | events.CallArgsPartial},
-		{Start: at + 1900, Duration: 50, OnCPU: 50, PID: 4821, TID: 4822, Weight: 1, Stack: stack, Op: op("cudaMemcpyAsync"), Args: [4]uint64{4096}, Tag: 1, Flags: none | events.CallArgsPartial},
-		{Start: at + 1300, Duration: 2e9, OnCPU: 2e9, PID: 4830, TID: 4830, Weight: 1, Op: op("cudaStreamSynchronize"), Args: [4]uint64{12}, Result: 999, Flags: none | events.CallFailed},
+		{Start: at + 1000, Duration: 900, OnCPU: 900, PID: 4821, TID: 4822, Weight: 1, Stack: stack, Op: testkit.Op("cudaLaunchKernel"), Args: [4]uint64{77}, Flags: none | events.CallArgsPartial},
+		{Start: at + 1900, Duration: 50, OnCPU: 50, PID: 4821, TID: 4822, Weight: 1, Stack: stack, Op: testkit.Op("cudaMemcpyAsync"), Args: [4]uint64{4096}, Tag: 1, Flags: none | events.CallArgsPartial},
+		{Start: at + 1300, Duration: 2e9, OnCPU: 2e9, PID: 4830, TID: 4830, Weight: 1, Op: testkit.Op("cudaStreamSynchronize"), Args: [4]uint64{12}, Result: 999, Flags: none | events.CallFailed},
 	}
 	if d := cmp.Diff(wantCalls, calls); d != "" {
 		t.Errorf("calls: %s", d)
@@ -164,7 +157,7 @@ func TestConvert(t *testing.T) {
 		t.Fatal(chains, err)
 	}
 	c := chains[0]
-	if c.Rule != "a slow sync" || c.Severity != tick.High || c.Op != op("cudaStreamSynchronize") || c.OpP99 != 900*time.Microsecond || c.Culprits[0].What != "cron ran" ||
+	if c.Rule != "a slow sync" || c.Severity != tick.High || c.Op != testkit.Op("cudaStreamSynchronize") || c.OpP99 != 900*time.Microsecond || c.Culprits[0].What != "cron ran" ||
 		len(c.Timeline) != 3 || c.Timeline[0].Text != "sched_switch x" || c.Timeline[2].Text != "nice cron" || !c.From.Equal(began.Add(2*time.Second)) {
 		t.Errorf("%+v", c)
 	}

@@ -7,22 +7,15 @@ import (
 	"time"
 
 	"ingero/internal/ledger"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
 var (
-	opSync  = mustOp("cudaStreamSynchronize")
-	opEvent = mustOp("cudaEventSynchronize")
+	opSync  = testkit.Op("cudaStreamSynchronize")
+	opEvent = testkit.Op("cudaEventSynchronize")
 )
-
-func mustOp(name string) events.Op {
-	o, ok := events.OpByName(name)
-	if !ok {
-		panic(name)
-	}
-	return o
-}
 
 // program makes turns from letters: each letter is a place in the program where it waits for the
 // GPU, A for 10 ms, B for 20 ms and so on.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ingero/internal/ledger"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -71,7 +72,7 @@ func (s *script) run(text string) {
 
 func (s *script) call(op, name string, id uint64) {
 	r := s.at
-	r.Time, r.Op, r.ID = s.now, mustOp(op), id
+	r.Time, r.Op, r.ID = s.now, testkit.Op(op), id
 	r.Length = uint8(copy(r.Name[:], name))
 	if op == "nvtxRangeStartA" && name == "" {
 		r.Flags = tick.RangeReturned

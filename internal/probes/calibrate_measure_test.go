@@ -18,7 +18,7 @@ func TestCalibrationIsTakenOff(t *testing.T) {
 	library, program := harm(t)
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
-			tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, "cudaStreamSynchronize")})
+			tr := tracer(t, probes.Options{Mode: mode, Rows: testkit.OpRows("cudaStreamSynchronize")})
 			from := time.Now()
 			c, err := tr.Calibrate(t.Context())
 			if err != nil {

@@ -17,7 +17,7 @@ func TestCalibrate(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
 			testkit.LeakCheck(t)
-			tr := tracer(t, probes.Options{Mode: mode, SamplingRate: 1, Rows: rowsNamed(t, "cudaStreamSynchronize")})
+			tr := tracer(t, probes.Options{Mode: mode, SamplingRate: 1, Rows: testkit.OpRows("cudaStreamSynchronize")})
 			c, err := tr.Calibrate(t.Context())
 			if err != nil {
 				t.Fatal(err)

@@ -28,7 +28,7 @@ func TestCountsFull(t *testing.T) {
 	testkit.NeedBPF(t)
 	library, program := leverProgram(t)
 	const calls, threads = 40, 4 // in a round
-	tr := tracer(t, probes.Options{Rows: libraryRows(rowsNamed(t, "cudaStreamSynchronize"))})
+	tr := tracer(t, probes.Options{Rows: libraryRows(testkit.OpRows("cudaStreamSynchronize"))})
 	free, err := tr.TakeFreeSlots()
 	if err != nil || len(free) < threads {
 		t.Fatalf("%d slots are free, %v", len(free), err)

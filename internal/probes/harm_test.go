@@ -38,27 +38,13 @@ func harm(t *testing.T) (library, program string) {
 // startHarm starts the program, and traces its calls of some functions.
 func startHarm(t *testing.T, mode probes.Mode, library, program, does string, functions ...string) (*probes.Tracer, *testkit.Child, *probes.Attached) {
 	t.Helper()
-	tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, functions...)})
+	tr := tracer(t, probes.Options{Mode: mode, Rows: testkit.OpRows(functions...)})
 	child := testkit.Start(t, exec.Command(program, does))
 	child.Line("ready")
 	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
 		t.Fatal(err)
 	}
 	return tr, child, attach(t, tr, library, events.LibCudart)
-}
-
-// rowsNamed returns the rows of the operations.
-func rowsNamed(t testing.TB, names ...string) []events.Row {
-	t.Helper()
-	var rows []events.Row
-	for _, n := range names {
-		op, ok := events.OpByName(n)
-		if !ok {
-			t.Fatalf("no operation %s", n)
-		}
-		rows = append(rows, *op.Row())
-	}
-	return rows
 }
 
 // account is the kernel's count of one operation, summed over processes.
@@ -127,7 +113,7 @@ func TestDoNoHarm(t *testing.T) {
 	library, program := harm(t)
 	const sync, host = "cudaStreamSynchronize", "cudaLaunchHostFunc"
 	for _, mode := range modes {
-		tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, sync, host, "cudaDeviceSynchronize", "cudaEventSynchronize")})
+		tr := tracer(t, probes.Options{Mode: mode, Rows: testkit.OpRows(sync, host, "cudaDeviceSynchronize", "cudaEventSynchronize")})
 		// Attach once: a closed link stays until all processes that inherited its descriptor have
 		// closed it, including a child of another test between its fork and exec. Two perf links
 		// would see each return twice.
@@ -313,7 +299,7 @@ func TestEntryOnlyTarget(t *testing.T) {
 	for x := range len(modes) * len(hows) {
 		mode, how := modes[x%len(modes)], slices.Sorted(maps.Keys(hows))[x/len(modes)]
 		t.Run(how+"/"+string(mode), func(t *testing.T) {
-			tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, sync)})
+			tr := tracer(t, probes.Options{Mode: mode, Rows: testkit.OpRows(sync)})
 			child := testkit.Start(t, exec.Command(program, "calls"))
 			child.Line("ready")
 			if err := hows[how](tr, uint32(child.PID()), attach(t, tr, library, events.LibCudart)); err != nil {

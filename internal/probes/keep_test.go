@@ -236,7 +236,7 @@ func TestWhatIsKeptTakesBothRings(t *testing.T) {
 		rows []events.Row
 		slow time.Duration
 	}{
-		{"a call that answers rest on", rowsNamed(t, "cudaStreamSynchronize"), 0},
+		{"a call that answers rest on", testkit.OpRows("cudaStreamSynchronize"), 0},
 		{"a call that is slow", ordinary(t, "cudaStreamSynchronize"), 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -33,7 +33,7 @@ func leverProgram(t *testing.T) (library, program string) {
 func launcher(t *testing.T, mode probes.Mode) (*probes.Tracer, *testkit.Child) {
 	t.Helper()
 	library, program := leverProgram(t)
-	tr := tracer(t, probes.Options{Mode: mode, Rows: libraryRows(rowsNamed(t, outer, inner, "cudaStreamSynchronize"))})
+	tr := tracer(t, probes.Options{Mode: mode, Rows: libraryRows(testkit.OpRows(outer, inner, "cudaStreamSynchronize"))})
 	child := testkit.Start(t, exec.Command(program))
 	child.Line("ready")
 	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {

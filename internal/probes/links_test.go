@@ -33,7 +33,7 @@ func TestOverlaysOfOneLayerCountOnce(t *testing.T) {
 	lower := filepath.Dir(library)
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
-			tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, "cudaStreamSynchronize", "cudaLaunchHostFunc")})
+			tr := tracer(t, probes.Options{Mode: mode, Rows: testkit.OpRows("cudaStreamSynchronize", "cudaLaunchHostFunc")})
 			var children []*testkit.Child
 			for range 2 {
 				merged := overlay(t, lower)
@@ -66,7 +66,7 @@ func TestOneOfTwoOverlaysGoes(t *testing.T) {
 	library, program := harm(t)
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
-			tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, "cudaLaunchHostFunc")})
+			tr := tracer(t, probes.Options{Mode: mode, Rows: testkit.OpRows("cudaLaunchHostFunc")})
 			var merged [2]string
 			var attached [2]*probes.Attached
 			for i := range merged {
@@ -178,7 +178,7 @@ int main(void) { puts("ready"); fflush(stdout); getchar(); for (int i = 0; i < 1
 		t.Fatal(err)
 	}
 	gcc(t, "-o", use, src, lib, "-Wl,-rpath,"+dir)
-	tr := tracer(t, probes.Options{Rows: rowsNamed(t, "cudaDeviceSynchronize", "cudaThreadSynchronize")})
+	tr := tracer(t, probes.Options{Rows: testkit.OpRows("cudaDeviceSynchronize", "cudaThreadSynchronize")})
 	child := testkit.Start(t, exec.Command(use))
 	child.Line("ready")
 	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
@@ -205,7 +205,7 @@ func TestHalfAttachedIsRolledBack(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
 			testkit.LeakCheck(t)
-			tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, "cudaStreamSynchronize")})
+			tr := tracer(t, probes.Options{Mode: mode, Rows: testkit.OpRows("cudaStreamSynchronize")})
 			f, err := os.Open(library)
 			if err != nil {
 				t.Fatal(err)

@@ -21,7 +21,7 @@ func TestBlockBeforeAMissedSwitchIn(t *testing.T) {
 	library, program := polls(t, "spin")
 	for name, args := range map[string][]string{"found at a switch": nil, "found at a call": {"call"}} {
 		t.Run(name, func(t *testing.T) {
-			tr := tracer(t, probes.Options{Rows: libraryRows(rowsNamed(t, "cudaEventQuery"))})
+			tr := tracer(t, probes.Options{Rows: libraryRows(testkit.OpRows("cudaEventQuery"))})
 			child, _ := traced(t, tr, library, program, args...)
 			child.Send("")
 			child.Line("computing")
@@ -51,7 +51,7 @@ func TestEndAfterAMissedSwitchIn(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
 	library, program := polls(t, "spin")
-	tr := tracer(t, probes.Options{Rows: libraryRows(rowsNamed(t, "cudaEventQuery")), NoLedger: true}) // no switch is seen
+	tr := tracer(t, probes.Options{Rows: libraryRows(testkit.OpRows("cudaEventQuery")), NoLedger: true}) // no switch is seen
 	child, _ := traced(t, tr, library, program)
 	child.Send("")
 	child.Line("computing")

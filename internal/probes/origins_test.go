@@ -35,7 +35,7 @@ func newTwice(t *testing.T, mode probes.Mode) *twice {
 	} {
 		gcc(t, args...)
 	}
-	x := &twice{t: t, tr: tracer(t, probes.Options{Mode: mode, RingBytes: 32 << 20, SamplingRate: 1, Rows: rowsNamed(t, originNames...)}), rows: map[int]bool{}}
+	x := &twice{t: t, tr: tracer(t, probes.Options{Mode: mode, RingBytes: 32 << 20, SamplingRate: 1, Rows: testkit.OpRows(originNames...)}), rows: map[int]bool{}}
 	for i, r := range x.tr.Rows() {
 		if probes.Doubled(&r) {
 			x.rows[i] = true

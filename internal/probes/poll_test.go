@@ -15,7 +15,7 @@ func TestEndOfPollingIsRecorded(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
 	library, program := polls(t, "poll")
-	tr := tracer(t, probes.Options{Rows: libraryRows(rowsNamed(t, "cudaEventQuery", "cuEventQuery"))})
+	tr := tracer(t, probes.Options{Rows: libraryRows(testkit.OpRows("cudaEventQuery", "cuEventQuery"))})
 	if err := tr.Shed(probes.Shed{Thin: 15}); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func newShedder(t *testing.T, o probes.Options) *shedder {
 	t.Helper()
 	testkit.NeedBPF(t)
 	library, program := leverProgram(t)
-	o.Rows = libraryRows(rowsNamed(t, outer, "cudaStreamSynchronize"))
+	o.Rows = libraryRows(testkit.OpRows(outer, "cudaStreamSynchronize"))
 	s := &shedder{t: t, tr: tracer(t, o), child: testkit.Start(t, exec.Command(program))}
 	s.child.Line("ready")
 	if err := s.tr.Trace(uint32(s.child.PID()), probes.Target{}); err != nil {

@@ -40,7 +40,7 @@ func stackCaller(t *testing.T, o probes.Options) (tr *probes.Tracer, child *test
 			t.Fatalf("%v: %v\n%s", args, err, out)
 		}
 	}
-	o.Rows = libraryRows(rowsNamed(t, "cudaMalloc", "cuMemAlloc"))
+	o.Rows = libraryRows(testkit.OpRows("cudaMalloc", "cuMemAlloc"))
 	tr = tracer(t, o)
 	child = testkit.Start(t, exec.Command(program))
 	library = addresses(t, child.Line("ready "))

@@ -54,7 +54,7 @@ func TestTexts(t *testing.T) {
 	for _, mode := range modes {
 		for _, entry := range []bool{false, true} {
 			t.Run(string(mode)+"/entry="+strconv.FormatBool(entry), func(t *testing.T) {
-				tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, "cuModuleGetFunction"), EntryOnly: entry})
+				tr := tracer(t, probes.Options{Mode: mode, Rows: testkit.OpRows("cuModuleGetFunction"), EntryOnly: entry})
 				child := testkit.Start(t, exec.Command(program, args...))
 				child.Line("ready")
 				if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
@@ -117,7 +117,7 @@ func checkTexts(t *testing.T, tr *probes.Tracer, lengths []int) {
 func TestPendingIsNoFailure(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
-	rows := libraryRows(rowsNamed(t, "cudaEventQuery", "ncclAllReduce", "cudaStreamSynchronize"))
+	rows := libraryRows(testkit.OpRows("cudaEventQuery", "ncclAllReduce", "cudaStreamSynchronize"))
 	for i := range rows {
 		if rows[i].Pending != 0 {
 			rows[i].Pending = uint16(rows[i].Op)

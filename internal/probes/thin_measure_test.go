@@ -20,7 +20,7 @@ func TestThinningBesideAReader(t *testing.T) {
 	testkit.NeedBPF(t)
 	library, program := harm(t)
 	const ring, total = 256 << 10, 20 * 2000
-	rows := append(ordinary(t, "cudaStreamSynchronize"), rowsNamed(t, "cudaEventSynchronize")...)
+	rows := append(ordinary(t, "cudaStreamSynchronize"), testkit.OpRows("cudaEventSynchronize")...)
 	tr := tracer(t, probes.Options{RingBytes: ring, Rows: rows})
 	child := testkit.Start(t, exec.Command(program, "pressure=40000"))
 	child.Line("ready")
@@ -74,7 +74,7 @@ func TestKeptCallsBesideAReader(t *testing.T) {
 	library, program := harm(t)
 	const total = 1_000_000
 	for _, programs := range []int{1, 2, 4} {
-		tr := tracer(t, probes.Options{Rows: rowsNamed(t, "cudaStreamSynchronize")})
+		tr := tracer(t, probes.Options{Rows: testkit.OpRows("cudaStreamSynchronize")})
 		pressed := make(chan struct{}, 1)
 		go func() {
 			for tr.WaitPressure() == nil {

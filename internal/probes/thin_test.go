@@ -103,7 +103,7 @@ func TestPressureWakes(t *testing.T) {
 	testkit.NeedBPF(t)
 	library, program := harm(t)
 	const ring, wakes = 64 << 10, 5
-	tr := tracer(t, probes.Options{RingBytes: ring, SamplingRate: 1, NoLedger: true, Rows: rowsNamed(t, "cudaLaunchHostFunc")})
+	tr := tracer(t, probes.Options{RingBytes: ring, SamplingRate: 1, NoLedger: true, Rows: testkit.OpRows("cudaLaunchHostFunc")})
 	child, _ := traced(t, tr, library, program, "rounds")
 	woken := make(chan uint64, 1<<10) // bytes used in the ring
 	go func() {
@@ -149,7 +149,7 @@ func TestPressureWakes(t *testing.T) {
 
 // ordinary returns a row as if no answer depended on its calls.
 func ordinary(t *testing.T, name string) []events.Row {
-	rows := rowsNamed(t, name)
+	rows := testkit.OpRows(name)
 	rows[0].Class = events.ClassEvent
 	if why := rows[0].Always(); why != "" {
 		t.Fatalf("calls of %s are recorded always: %s", name, why)
@@ -180,7 +180,7 @@ func TestFixedRate(t *testing.T) {
 	} {
 		rows := ordinary(t, "cudaStreamSynchronize")
 		if tt.always {
-			rows = rowsNamed(t, "cudaStreamSynchronize")
+			rows = testkit.OpRows("cudaStreamSynchronize")
 		}
 		tr := tracer(t, probes.Options{SamplingRate: tt.rate, Rows: rows})
 		if err := tr.Shed(probes.Shed{Thin: tt.thin}); err != nil {
@@ -215,7 +215,7 @@ func TestFullRing(t *testing.T) {
 		reason string
 	}{
 		"of calls":        {ordinary(t, "cudaStreamSynchronize"), "ring-full"},
-		"of what is kept": {rowsNamed(t, "cudaStreamSynchronize"), "kept-ring-full"},
+		"of what is kept": {testkit.OpRows("cudaStreamSynchronize"), "kept-ring-full"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := tracer(t, probes.Options{RingBytes: ring, SamplingRate: 1, Rows: tt.rows})

@@ -33,7 +33,7 @@ func TestMoreThreadsThanAccounts(t *testing.T) {
 			sync:  {Calls: 40, Done: 40},
 		}},
 	} {
-		tr := tracer(t, probes.Options{Rows: libraryRows(rowsNamed(t, outer, inner, sync)), NoLedger: true, MaxThreads: x.accounts})
+		tr := tracer(t, probes.Options{Rows: libraryRows(testkit.OpRows(outer, inner, sync)), NoLedger: true, MaxThreads: x.accounts})
 		child := testkit.Start(t, exec.Command(program))
 		child.Line("ready")
 		if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {

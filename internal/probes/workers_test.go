@@ -23,7 +23,7 @@ func TestWorkersInTurns(t *testing.T) {
 		{"traced descendants", "3", probes.Target{Follow: true}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			tr := tracer(t, probes.Options{Rows: libraryRows(rowsNamed(t, "cudaEventQuery")), AllWaits: true})
+			tr := tracer(t, probes.Options{Rows: libraryRows(testkit.OpRows("cudaEventQuery")), AllWaits: true})
 			attach(t, tr, library, events.LibCudart)
 			child := testkit.Start(t, exec.Command(program, x.depth, "3"))
 			child.Line("ready")
@@ -49,7 +49,7 @@ func TestWorkerExecutes(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
 	library, program := polls(t, "newprogram")
-	tr := tracer(t, probes.Options{Rows: libraryRows(rowsNamed(t, "cudaEventQuery")), AllWaits: true})
+	tr := tracer(t, probes.Options{Rows: libraryRows(testkit.OpRows("cudaEventQuery")), AllWaits: true})
 	attach(t, tr, library, events.LibCudart)
 	child := testkit.Start(t, exec.Command(program))
 	child.Line("ready")

@@ -9,6 +9,7 @@ import (
 	"ingero/internal/stats"
 	"ingero/internal/store"
 	"ingero/internal/store/segment"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -37,7 +38,7 @@ func recordCollectives(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reduce, send := op("ncclAllReduce"), op("ncclSend")
+	reduce, send := testkit.Op("ncclAllReduce"), testkit.Op("ncclSend")
 	var calls []events.Call
 	states := map[uint32]*tick.State{}
 	var ops []tick.Op

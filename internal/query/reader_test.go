@@ -25,20 +25,12 @@ import (
 
 var began = time.Date(2026, 11, 21, 14, 41, 0, 0, time.UTC)
 
-func op(name string) events.Op {
-	o, ok := events.OpByName(name)
-	if !ok {
-		panic(name)
-	}
-	return o
-}
-
 var (
-	opLaunch   = op("cudaLaunchKernel")
-	opCuLaunch = op("cuLaunchKernel")
-	opSync     = op("cudaStreamSynchronize")
-	opCuSync   = op("cuStreamSynchronize")
-	opMalloc   = op("cudaMalloc")
+	opLaunch   = testkit.Op("cudaLaunchKernel")
+	opCuLaunch = testkit.Op("cuLaunchKernel")
+	opSync     = testkit.Op("cudaStreamSynchronize")
+	opCuSync   = testkit.Op("cuStreamSynchronize")
+	opMalloc   = testkit.Op("cudaMalloc")
 )
 
 // session is a recording under construction.

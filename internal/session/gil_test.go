@@ -82,11 +82,7 @@ func runGIL(t *testing.T, python, how string, holds ...string) *gilRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rows []events.Row
-	for _, name := range []string{"cudaSetDevice", "cudaDeviceSynchronize", "cudaLaunchKernel"} {
-		op, _ := events.OpByName(name)
-		rows = append(rows, *op.Row())
-	}
+	rows := testkit.OpRows("cudaSetDevice", "cudaDeviceSynchronize", "cudaLaunchKernel")
 	seen := &interpreted{}
 	c := testkit.Start(t, exec.Command(python, append([]string{"testdata/gil.py", stack.Dir, how}, holds...)...))
 	c.Line("ready")

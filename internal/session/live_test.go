@@ -18,17 +18,6 @@ import (
 	"ingero/pkg/events"
 )
 
-// syncRows returns the one row that the worker calls: attaching is then quick even with one link
-// per symbol.
-func syncRows(t testing.TB) []events.Row {
-	t.Helper()
-	op, ok := events.OpByName("cudaStreamSynchronize")
-	if !ok {
-		t.Fatal("no such operation")
-	}
-	return []events.Row{*op.Row()}
-}
-
 // worker starts the test program and waits until it is ready.
 func worker(t testing.TB, dir, mode, n string, env ...string) *testkit.Child {
 	t.Helper()
@@ -124,7 +113,7 @@ func begin(t testing.TB, o session.LiveOptions) *running {
 func beginWith(t testing.TB, o session.LiveOptions, c session.Config) *running {
 	t.Helper()
 	if o.Probes.Rows == nil {
-		o.Probes.Rows = syncRows(t)
+		o.Probes.Rows = testkit.OpRows("cudaStreamSynchronize") // one row: attaching is quick even with one link per symbol
 	}
 	live, err := session.OpenLive(t.Context(), o)
 	if err != nil {
@@ -371,7 +360,7 @@ func TestGateAtTheEnd(t *testing.T) {
 		cmd.Env = append(os.Environ(), "LIBCUDART="+filepath.Join(dir, "libcudart.so.12"))
 		child := testkit.Start(t, cmd)
 		child.Line("ready")
-		live, err := session.OpenLive(t.Context(), session.LiveOptions{Select: pids(child), Gated: uint32(child.PID()), Raw: true, Probes: probes.Options{Rows: syncRows(t)}})
+		live, err := session.OpenLive(t.Context(), session.LiveOptions{Select: pids(child), Gated: uint32(child.PID()), Raw: true, Probes: probes.Options{Rows: testkit.OpRows("cudaStreamSynchronize")}})
 		if err != nil {
 			t.Fatal(err)
 		}

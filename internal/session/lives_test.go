@@ -20,7 +20,7 @@ func opened(t *testing.T, mode, n string) (*testkit.Child, *session.Live) {
 	t.Helper()
 	child := worker(t, build(t), mode, n)
 	child.Line("ready")
-	live, err := session.OpenLive(t.Context(), session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: syncRows(t)}})
+	live, err := session.OpenLive(t.Context(), session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: testkit.OpRows("cudaStreamSynchronize")}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,18 +34,10 @@ func kernels(t testing.TB) (program string, stack sim.Stack) {
 }
 
 // nameRows returns the rows that the program calls.
-func nameRows(t testing.TB) (rows []events.Row) {
-	t.Helper()
-	for _, name := range []string{"cudaLaunchKernel", "__cudaLaunchKernel", "cuLaunchKernel", "__cudaRegisterFunction",
+func nameRows() []events.Row {
+	return testkit.OpRows("cudaLaunchKernel", "__cudaLaunchKernel", "cuLaunchKernel", "__cudaRegisterFunction",
 		"__cudaUnregisterFatBinary", "__cudaGetKernel", "cuModuleGetFunction", "cuModuleUnload", "cuLaunchKernelEx",
-		"cuLibraryGetKernel", "cuLibraryUnload", "cuKernelGetFunction"} {
-		op, ok := events.OpByName(name)
-		if !ok {
-			t.Fatalf("no row %s", name)
-		}
-		rows = append(rows, *op.Row())
-	}
-	return rows
+		"cuLibraryGetKernel", "cuLibraryUnload", "cuKernelGetFunction")
 }
 
 // launches adds up the last tick's launches: by name, and by the reason for no name.
@@ -97,7 +89,7 @@ func TestNamesOfLaunches(t *testing.T) {
 			testkit.LeakCheck(t)
 			child := testkit.Start(t, exec.Command(program, append([]string{stack.Dir}, strings.Fields(tt.steps)...)...))
 			child.Line("ready")
-			r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: nameRows(t)}})
+			r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: nameRows()}})
 			for _, n := range tt.reported {
 				child.Send("go")
 				child.Line("ready")
@@ -137,7 +129,7 @@ func TestNamesOfAShortRun(t *testing.T) {
 		t.Run(steps, func(t *testing.T) {
 			child := testkit.Start(t, exec.Command(program, append([]string{stack.Dir}, strings.Fields(steps)...)...))
 			child.Line("ready")
-			r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: nameRows(t)}})
+			r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: nameRows()}})
 			child.Send("go")
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)
@@ -157,7 +149,7 @@ func TestNamesThatCannotBeHad(t *testing.T) {
 	program, stack := kernels(t)
 	child := testkit.Start(t, exec.Command(program, stack.Dir, "module", "wait", "more", "wait"))
 	child.Line("ready")
-	r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: nameRows(t)}})
+	r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: nameRows()}})
 	child.Send("go")
 	child.Line("ready")
 	child.Send("go")

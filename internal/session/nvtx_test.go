@@ -39,7 +39,7 @@ func trainNVTX(t *testing.T, mode probes.Mode, args ...string) (clocked, *keeper
 	child.Line("ready")
 	kept := &keeper{}
 	o := session.LiveOptions{Select: pids(child), Raw: true}
-	o.Probes = probes.Options{Mode: mode, Rows: nvtxRows(t), SamplingRate: 1}
+	o.Probes = probes.Options{Mode: mode, Rows: nvtxRows(), SamplingRate: 1}
 	r := beginWith(t, o, session.Config{Sinks: []tick.Sink{kept}})
 	child.Send("")
 	if err := child.Wait(); err != nil {
@@ -54,12 +54,8 @@ func trainNVTX(t *testing.T, mode probes.Mode, args ...string) (clocked, *keeper
 }
 
 // nvtxRows returns the rows of NVTX, and those that the training loop calls.
-func nvtxRows(t *testing.T) (rows []events.Row) {
-	t.Helper()
-	for _, name := range []string{"cudaStreamSynchronize", "cudaLaunchKernel", "cudaMemcpyAsync"} {
-		op, _ := events.OpByName(name)
-		rows = append(rows, *op.Row())
-	}
+func nvtxRows() (rows []events.Row) {
+	rows = testkit.OpRows("cudaStreamSynchronize", "cudaLaunchKernel", "cudaMemcpyAsync")
 	for i := range events.Catalog {
 		if events.Catalog[i].Lib == events.LibNVTX {
 			rows = append(rows, events.Catalog[i])

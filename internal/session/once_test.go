@@ -61,11 +61,7 @@ func TestLaunchesOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rows []events.Row
-	for _, name := range []string{"cudaLaunchKernel", "cuLaunchKernel"} {
-		op, _ := events.OpByName(name)
-		rows = append(rows, *op.Row())
-	}
+	rows := testkit.OpRows("cudaLaunchKernel", "cuLaunchKernel")
 	for _, op := range []string{"cudaLaunchKernel", "cuLaunchKernel"} {
 		t.Run(op, func(t *testing.T) {
 			cmd := exec.Command(stack.Program("calls"), op, "12000", "--rate", "3000", "--threads", "3", "--zero", "--start-on-stdin", "--lib", "libcudart.so.12")

@@ -24,15 +24,7 @@ func mix(t *testing.T) (*testkit.Child, []events.Row) {
 	gcc(t, "-shared", "-fPIC", "-o", dir+"/libcudart.so.12", "testdata/mixlib.c")
 	child := testkit.Start(t, exec.Command(dir+"/mix", dir+"/libcudart.so.12"))
 	child.Line("ready")
-	var rows []events.Row
-	for _, name := range []string{"cudaLaunchKernel", "cudaMemcpyAsync", "cudaStreamSynchronize"} {
-		op, ok := events.OpByName(name)
-		if !ok {
-			t.Fatalf("no operation %s", name)
-		}
-		rows = append(rows, *op.Row())
-	}
-	return child, rows
+	return child, testkit.OpRows("cudaLaunchKernel", "cudaMemcpyAsync", "cudaStreamSynchronize")
 }
 
 // fastClock is a clock at twenty times the speed.

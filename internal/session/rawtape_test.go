@@ -66,7 +66,7 @@ func TestARawTapePlaysAsTheSessionRan(t *testing.T) {
 	live := &transcript{}
 	socket := filepath.Join(t.TempDir(), "s")
 	r := beginWith(t, session.LiveOptions{Labels: label.Options{Path: socket}, Select: proc.Selector{PIDs: []uint32{uint32(child.PID())}},
-		Probes:  probes.Options{Rows: nameRows(t), Stacks: probes.StacksAll},
+		Probes:  probes.Options{Rows: nameRows(), Stacks: probes.StacksAll},
 		RawTape: &session.RawTape{To: &raw}}, session.Config{Sinks: []tick.Sink{live}})
 	if err := label.Send(socket, &label.Message{PID: uint32(child.PID()), Set: map[string]string{"tenant": "a"}}); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func comeAndGo(t *tick.Tick, from time.Time, second, each int) {
 			}
 			t.Processes = append(t.Processes, p)
 			t.HostSums = append(t.HostSums, tick.HostSum{HostKey: tick.HostKey{Kind: tick.HostDiskWrite, PID: pid, Object: "vda"}, Comm: "storm", Count: 1})
-			t.Ops = append(t.Ops, tick.Op{PID: pid, Op: storetest.Op("cudaMalloc"), Sum: tick.Counts{Calls: uint64(pid), Done: uint64(pid)}, Hist: &stats.Hist{}, Dur: &stats.Sketch{}})
+			t.Ops = append(t.Ops, tick.Op{PID: pid, Op: testkit.Op("cudaMalloc"), Sum: tick.Counts{Calls: uint64(pid), Done: uint64(pid)}, Hist: &stats.Hist{}, Dur: &stats.Sketch{}})
 		}
 	}
 }

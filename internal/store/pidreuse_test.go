@@ -109,10 +109,10 @@ func (u *used) batch(pid uint32, k *storetest.Kernel, c *clock) *tick.Batch {
 		b.Procs = append(b.Procs, tick.ProcEvent{Time: c.now.UnixNano() - 9e8, Kind: tick.ProcForked, PID: 1, TID: 1, Peer: pid})
 	}
 	k.Track.Batch(b.Calls, b.Procs)
-	k.See([]events.Call{{Start: c.now.UnixNano(), PID: 4821, TID: 4821, Weight: 1, Op: storetest.Op("cudaMalloc")}}) // ticks need a call
+	k.See([]events.Call{{Start: c.now.UnixNano(), PID: 4821, TID: 4821, Weight: 1, Op: testkit.Op("cudaMalloc")}}) // ticks need a call
 	for i, letter := range u.calls {
 		name := map[rune]string{'m': "cudaMalloc", 'f': "cudaFree"}[letter]
-		b.Calls = append(b.Calls, events.Call{Start: c.now.UnixNano() - int64(len(u.calls)-i)*2e6, Duration: 1e6, Gap: 1e6, PID: pid, TID: pid, Weight: 1, Op: storetest.Op(name), Flags: events.CallFailed, Result: 2})
+		b.Calls = append(b.Calls, events.Call{Start: c.now.UnixNano() - int64(len(u.calls)-i)*2e6, Duration: 1e6, Gap: 1e6, PID: pid, TID: pid, Weight: 1, Op: testkit.Op(name), Flags: events.CallFailed, Result: 2})
 	}
 	k.See(b.Calls)
 	return b

@@ -31,10 +31,10 @@ func TestRollupRests(t *testing.T) {
 	for m := range steps {
 		var batch []events.Call
 		for i := range each {
-			batch = append(batch, events.Call{PID: uint32(1000 + m*each + i), TID: 1, Op: storetest.Op("cudaMalloc"), Weight: 1, Start: c.now.UnixNano(), Duration: int64(time.Microsecond)})
+			batch = append(batch, events.Call{PID: uint32(1000 + m*each + i), TID: 1, Op: testkit.Op("cudaMalloc"), Weight: 1, Start: c.now.UnixNano(), Duration: int64(time.Microsecond)})
 		}
 		if m%50 <= 1 || m%50 == 8 { // 1: in the same minute; 8: in the same ten minutes and hour
-			batch = append(batch, events.Call{PID: rests, TID: 1, Op: storetest.Op("cudaMalloc"), Weight: 1, Start: c.now.UnixNano(), Duration: int64(time.Millisecond)})
+			batch = append(batch, events.Call{PID: rests, TID: 1, Op: testkit.Op("cudaMalloc"), Weight: 1, Start: c.now.UnixNano(), Duration: int64(time.Millisecond)})
 			again++
 		}
 		calls += len(batch)

@@ -8,23 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
-func op(t testing.TB, name string) events.Op {
-	t.Helper()
-	o, ok := events.OpByName(name)
-	if !ok {
-		t.Fatalf("no operation %s", name)
-	}
-	return o
-}
-
 // call returns a call whose values have roles.
 func call(t testing.TB, name string, pid uint32, at int64, values map[events.Role]uint64) events.Call {
 	t.Helper()
-	c := events.Call{Op: op(t, name), PID: pid, TID: pid, Start: at, Duration: 10, Weight: 1}
+	c := events.Call{Op: testkit.Op(name), PID: pid, TID: pid, Start: at, Duration: 10, Weight: 1}
 	for i, k := range c.Op.Row().Keep {
 		role, _ := events.SplitRole(k)
 		c.Args[i] = values[role]
@@ -130,10 +122,10 @@ func namesCases(t *testing.T) []namesCase {
 		return call(t, "cuModuleGetFunction", pid, at, map[events.Role]uint64{events.RoleFunc: handle, events.RoleName: 0xdead, events.RoleModule: 5})
 	}
 	text := func(pid uint32, at int64, s string) events.Text {
-		return events.Text{Time: at, TID: pid, PID: pid, Op: op(t, "cuModuleGetFunction"), Text: s}
+		return events.Text{Time: at, TID: pid, PID: pid, Op: testkit.Op("cuModuleGetFunction"), Text: s}
 	}
 	inner := launch(t, 1, 21, 55)
-	inner.Op, inner.Parent, inner.Flags = op(t, "cuLaunchKernel"), op(t, "cudaLaunchKernel"), events.CallNested|events.CallUnmeasured|events.CallInherited
+	inner.Op, inner.Parent, inner.Flags = testkit.Op("cuLaunchKernel"), testkit.Op("cudaLaunchKernel"), events.CallNested|events.CallUnmeasured|events.CallInherited
 	graph := call(t, "cudaGraphLaunch", 1, 30, map[events.Role]uint64{events.RoleExec: 4})
 	host := call(t, "cudaLaunchHostFunc", 1, 31, nil)
 	heavy := launch(t, 1, 20, 1)
@@ -144,7 +136,7 @@ func namesCases(t *testing.T) []namesCase {
 		return call(t, "cuModuleUnload", pid, at, map[events.Role]uint64{events.RoleModule: 5})
 	}
 	kernelText := func(at int64, s string) events.Text {
-		return events.Text{Time: at, TID: 1, PID: 1, Op: op(t, "cuLibraryGetKernel"), Text: s}
+		return events.Text{Time: at, TID: 1, PID: 1, Op: testkit.Op("cuLibraryGetKernel"), Text: s}
 	}
 	kernel := func(at int64) events.Call {
 		return call(t, "cuLibraryGetKernel", 1, at, map[events.Role]uint64{events.RoleKernel: 60, events.RoleName: 0xdead, events.RoleLibrary: 3})

@@ -245,7 +245,7 @@ func startChain(t *testing.T, program string, hops int) (child *testkit.Child, t
 // again when it ends long waits again.
 func TestUnusedWakers(t *testing.T) {
 	dir, program := buildChain(t)
-	tr, err := probes.Open(probes.Options{Rows: rows(t), KeepWaker: 1})
+	tr, err := probes.Open(probes.Options{Rows: rows(), KeepWaker: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func attach(t testing.TB, tr *probes.Tracer, path string) {
 // A process that is killed while its threads wait leaves nothing behind.
 func TestKilledInAWait(t *testing.T) {
 	dir := build(t)
-	tr, err := probes.Open(probes.Options{Rows: rows(t)})
+	tr, err := probes.Open(probes.Options{Rows: rows()})
 	if err != nil {
 		t.Fatal(err)
 	}

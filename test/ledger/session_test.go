@@ -81,23 +81,13 @@ func (r *record) waitsOf(tid uint32) []events.Wait {
 }
 
 // rows returns the catalog's rows of the two functions that the program calls.
-func rows(t testing.TB) (out []events.Row) {
-	t.Helper()
-	for _, name := range []string{"cudaStreamSynchronize", "cuStreamSynchronize"} {
-		op, ok := events.OpByName(name)
-		if !ok {
-			t.Fatalf("no operation %s", name)
-		}
-		out = append(out, *op.Row())
-	}
-	return out
-}
+func rows() []events.Row { return testkit.OpRows("cudaStreamSynchronize", "cuStreamSynchronize") }
 
 // watch traces processes until they have ended. The returned function waits for that.
 func watch(t testing.TB, how tracing, pids ...uint32) (r *record, wait func()) {
 	t.Helper()
 	live, err := session.OpenLive(t.Context(), session.LiveOptions{
-		Select: proc.Selector{PIDs: pids}, Raw: how.raw, Probes: probes.Options{Rows: rows(t), Object: how.object}})
+		Select: proc.Selector{PIDs: pids}, Raw: how.raw, Probes: probes.Options{Rows: rows(), Object: how.object}})
 	if err != nil {
 		t.Fatal(err)
 	}

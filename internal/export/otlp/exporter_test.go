@@ -284,8 +284,8 @@ func TestMetrics(t *testing.T) {
 		one := tickAt(second)
 		one.Host = tick.Host{CPU: 0.25, CPUs: 4, MemTotal: 100, MemAvail: 40}
 		sum := tick.Counts{Calls: uint64(second), Done: 1000, Errors: 3}
-		one.Ops = []tick.Op{{PID: 4, Op: op("cudaMalloc"), Sum: sum, Last: tick.Counts{Calls: 1, Done: 80, Errors: 1}, Dur: d.Clone(), DurLast: d.Clone(), Hist: &stats.Hist{}},
-			{PID: 4, Op: op("cudaFree"), Sum: tick.Counts{Calls: 7, Done: 7}, Dur: same.Clone(), DurLast: same.Clone(), Hist: &stats.Hist{}}}
+		one.Ops = []tick.Op{{PID: 4, Op: testkit.Op("cudaMalloc"), Sum: sum, Last: tick.Counts{Calls: 1, Done: 80, Errors: 1}, Dur: d.Clone(), DurLast: d.Clone(), Hist: &stats.Hist{}},
+			{PID: 4, Op: testkit.Op("cudaFree"), Sum: tick.Counts{Calls: 7, Done: 7}, Dur: same.Clone(), DurLast: same.Clone(), Hist: &stats.Hist{}}}
 		if err := m.Tick(one); err != nil {
 			t.Fatal(err)
 		}

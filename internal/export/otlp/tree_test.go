@@ -6,23 +6,16 @@ import (
 	"testing"
 
 	"ingero/internal/stats"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
-func op(name string) events.Op {
-	o, ok := events.OpByName(name)
-	if !ok {
-		panic(name)
-	}
-	return o
-}
-
 // call is a call of thread 7 of process 4, in us.
 func call(name string, start, duration int64, parent string) events.Call {
-	c := events.Call{Op: op(name), Start: start * 1000, Duration: duration * 1000, OnCPU: duration * 1000, PID: 4, TID: 7, Weight: 1}
+	c := events.Call{Op: testkit.Op(name), Start: start * 1000, Duration: duration * 1000, OnCPU: duration * 1000, PID: 4, TID: 7, Weight: 1}
 	if parent != "" {
-		c.Parent, c.Flags = op(parent), events.CallNested
+		c.Parent, c.Flags = testkit.Op(parent), events.CallNested
 	}
 	return c
 }
@@ -109,7 +102,7 @@ func TestTreesAreBounded(t *testing.T) {
 func median(name string, us int64) *tick.Tick {
 	d := &stats.Sketch{}
 	d.Add(us*1000, 100)
-	return &tick.Tick{Ops: []tick.Op{{PID: 4, Op: op(name), Dur: d, DurLast: d}}}
+	return &tick.Tick{Ops: []tick.Op{{PID: 4, Op: testkit.Op(name), Dur: d, DurLast: d}}}
 }
 
 // The calls that become spans are failed ones, those slow for their operation, and one of each

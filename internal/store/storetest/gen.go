@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ingero/internal/stats"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/internal/track"
 	"ingero/pkg/events"
@@ -44,20 +45,12 @@ func NewGenerator(seed uint64) *Generator {
 	return g
 }
 
-func Op(name string) events.Op {
-	o, ok := events.OpByName(name)
-	if !ok {
-		panic(name)
-	}
-	return o
-}
-
 var (
-	OpLaunch   = Op("cudaLaunchKernel")
-	OpCuLaunch = Op("cuLaunchKernel")
-	OpCopy     = Op("cudaMemcpyAsync")
-	OpSync     = Op("cudaStreamSynchronize")
-	OpMalloc   = Op("cudaMalloc")
+	OpLaunch   = testkit.Op("cudaLaunchKernel")
+	OpCuLaunch = testkit.Op("cuLaunchKernel")
+	OpCopy     = testkit.Op("cudaMemcpyAsync")
+	OpSync     = testkit.Op("cudaStreamSynchronize")
+	OpMalloc   = testkit.Op("cudaMalloc")
 )
 
 // Calls appends n or n+1 calls.
@@ -163,7 +156,7 @@ func tellGPUs(t *tick.Tick, seq uint64) {
 	root := tick.Xid{Time: at, Code: 172, Bus: "0000:75:00", Msg: "SM ICACHE", Via: tick.ViaTracepoint, Burst: seq, At: 1, Root: 172}
 	hit := tick.Xid{Time: at + 1500, Code: 13, Bus: "0000:75:00", Msg: "pid=7, name=python3, Ch 1", Via: tick.ViaKernelLog, SaidPID: 7, SaidName: "python3", PID: 4821, Comm: "python3",
 		Burst: seq, At: 2, Root: 172, After: 1500,
-		Last: []tick.XidCall{{TID: 4821, Op: Op("cudaStreamSynchronize"), Before: time.Millisecond, Open: true}, {TID: 4822, Op: Op("cudaMemcpy"), Before: 2000, Duration: 700, Result: 719}}}
+		Last: []tick.XidCall{{TID: 4821, Op: testkit.Op("cudaStreamSynchronize"), Before: time.Millisecond, Open: true}, {TID: 4822, Op: testkit.Op("cudaMemcpy"), Before: 2000, Duration: 700, Result: 719}}}
 	t.Xids = []tick.Xid{root, hit}
 	one := tick.GPU{Time: t.Time, Index: 0, Bus: "0000:75:00.0", UUID: "GPU-1", Name: "NVIDIA H200", Throttle: []string{"software power cap", "idle"},
 		MemTotal: Ptr[int64](143771 << 20), MemUsed: Ptr[int64](5 << 20), Busy: Ptr(0.98), MemBusy: Ptr(0.41), ClockSM: Ptr[int64](1815e6), ClockMem: Ptr[int64](3201e6),
