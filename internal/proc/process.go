@@ -149,6 +149,19 @@ func (d pidDir) exe() string {
 	return strings.TrimSuffix(exe, deletedSuffix)
 }
 
+// StartTicks returns the start of the process, or thread, that has a number now, as [Process] has it. It reads one file.
+// The error is ErrExited if there is none.
+func (f FS) StartTicks(pid uint32) (uint64, error) {
+	d, err := f.openPID(pid)
+	if err != nil {
+		return 0, err
+	}
+	defer d.close()
+	var scratch [512]byte
+	s, _, err := d.stat(scratch[:])
+	return s.start, err
+}
+
 // Lives reports whether a thread of a process that was read before had not begun to end when Lives was
 // called. The kernel then traces the exit of the process after that call.
 func (f FS) Lives(p *Process) bool {

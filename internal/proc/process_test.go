@@ -46,6 +46,9 @@ func TestProcessOfOwnChild(t *testing.T) {
 	if err != nil || again.StartTicks != p.StartTicks {
 		t.Errorf("StartTicks = %d then %d, %v", p.StartTicks, again.StartTicks, err)
 	}
+	if start, err := (FS{}).StartTicks(h.pid); err != nil || start != p.StartTicks {
+		t.Errorf("StartTicks() = %d, %v, want %d", start, err, p.StartTicks)
+	}
 }
 
 // Start times do not follow steps of the wall clock: a process that ran before a step still does.
@@ -168,6 +171,7 @@ func TestGone(t *testing.T) {
 	fs := FS{}
 	for name, ask := range map[string]func() error{
 		"process":   func() error { _, err := fs.Process(h.pid); return err },
+		"start":     func() error { _, err := fs.StartTicks(h.pid); return err },
 		"program":   func() error { _, err := fs.Program(h.pid, []string{"HOME"}); return err },
 		"maps":      func() error { _, err := fs.Maps(h.pid, false); return err },
 		"libraries": func() error { _, err := fs.Libraries(h.pid, Names{}); return err },

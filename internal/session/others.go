@@ -15,7 +15,8 @@ import (
 
 // untracedProcesses tracks the untraced processes that had a part in a wait of a traced thread, used a disk or a
 // job's CPU quota, sent a signal, held a lock, or had a GPU open that became slower. Facts about each are read once
-// while it lives, and again after an exec that soon follows its fork. Its methods are for the polling goroutine.
+// while it lives, and again after an exec that soon follows its fork. An entry outlives its process, until another process
+// with its number has a part. Its methods are for the polling goroutine.
 type untracedProcesses struct {
 	fs    proc.FS
 	known map[uint32]*untracedProcess
@@ -31,7 +32,8 @@ type untracedProcess struct {
 	seen  int64  // Unix ns: end of the last wait it had a part in
 	again int64  // Unix ns: time of the second read, when its exec should be over; 0: never
 
-	requested bool // whether its command line was requested
+	checked   int64 // Unix ns: time of the last check that no other process has its number
+	requested bool  // whether its command line was requested
 }
 
 const (
@@ -42,6 +44,10 @@ const (
 	maxSmall = 1024
 	// untilExec is the longest expected time from fork to exec.
 	untilExec = time.Second
+	// checkAgain is the shortest time between two checks of a process: one costs some 0.01 ms.
+	checkAgain = 10 * time.Second
+	// startSlack covers the resolution of start times.
+	startSlack = 20 * time.Millisecond
 	// lookups bounds the processes read in one poll, not counting ancestors.
 	lookups = 8
 	// mostAncestors bounds the ancestors read at a time.
@@ -60,12 +66,14 @@ func (o *untracedProcesses) note(waits []events.Wait, traced func(pid uint32) bo
 		if w.Who.PID == 0 || w.Who.PID == w.PID {
 			continue
 		}
-		x := o.known[w.Who.PID]
-		if x != nil && x.start != 0 && w.Who.TID == w.Who.PID && w.Who.Start != 0 && w.Who.Start != uint32(x.start) {
-			delete(o.known, w.Who.PID) // its number belongs to another process now
-			x = nil
+		if x := o.known[w.Who.PID]; x != nil && x.start != 0 && w.Who.TID == w.Who.PID && w.Who.Start != 0 {
+			if w.Who.Start == uint32(x.start) {
+				x.checked = max(x.checked, w.End())
+			} else {
+				delete(o.known, w.Who.PID) // its number belongs to another process now
+			}
 		}
-		if x != nil {
+		if x := o.current(w.Who.PID, w.End(), time.Time{}); x != nil {
 			x.seen = w.End()
 			if x.again != 0 && x.seen >= x.again && left > 0 {
 				left--
@@ -98,7 +106,7 @@ func (o *untracedProcesses) did(sums []tick.HostSum, at int64, traced func(pid u
 				continue
 			}
 			who := actor(s)
-			if x := o.known[who.PID]; x != nil {
+			if x := o.current(who.PID, at, time.Time{}); x != nil {
 				x.seen = at
 				continue
 			}
@@ -139,10 +147,10 @@ func (o *untracedProcesses) sum(pid uint32, part int64) {
 func (o *untracedProcesses) add(who *events.Thread, at int64) {
 	x := o.read(who.PID, at)
 	if x == nil {
-		x = &untracedProcess{seen: at, Process: tick.Process{PID: who.PID, PPID: who.Parent, Comm: who.Name.String()}}
+		x = &untracedProcess{seen: at, checked: at, Process: tick.Process{PID: who.PID, PPID: who.Parent, Comm: who.Name.String()}}
 	}
 	o.known[x.PID] = x
-	o.ancestors(x.PPID, at, map[uint32]bool{})
+	o.ancestors(&x.Process, at, map[uint32]bool{})
 	if len(o.known) <= maxOthers {
 		return
 	}
@@ -159,7 +167,7 @@ func (o *untracedProcesses) read(pid uint32, at int64) *untracedProcess {
 	if err != nil {
 		return nil
 	}
-	x := &untracedProcess{seen: at, Process: describe(&p), start: p.StartTicks}
+	x := &untracedProcess{seen: at, checked: at, Process: describe(&p), start: p.StartTicks}
 	if again := p.Started.Add(untilExec).UnixNano(); again > at {
 		x.again = again
 	}
@@ -168,20 +176,41 @@ func (o *untracedProcesses) read(pid uint32, at int64) *untracedProcess {
 	return x
 }
 
+// current returns what is known about a process, nil: nothing. If its last check is old, it checks whether another process
+// has the number now, and deletes the entry then. A process that has ended keeps its entry. A new owner that started after
+// a child of the known process, if not zero, does not count: it is not the parent of the child.
+func (o *untracedProcesses) current(pid uint32, at int64, child time.Time) *untracedProcess {
+	x := o.known[pid]
+	if x == nil || at-x.checked < int64(checkAgain) {
+		return x
+	}
+	x.checked = at
+	if start, err := o.fs.StartTicks(pid); err != nil || start == x.start {
+		return x
+	}
+	p, err := o.fs.Process(pid)
+	if err != nil || p.ThreadOf != 0 || !child.IsZero() && p.Started.After(child.Add(startSlack)) {
+		return x
+	}
+	delete(o.known, pid)
+	return nil
+}
+
 // requestProgram requests the command line of a process.
 func (o *untracedProcesses) requestProgram(x *untracedProcess) {
 	x.requested = o.request != nil && o.request(x)
 }
 
-// ancestors reads the facts about a process and its ancestors, as far as they are unknown, up to one that was
-// visited. A command line whose request was refused is requested again.
-func (o *untracedProcesses) ancestors(pid uint32, at int64, visited map[uint32]bool) {
+// ancestors reads the facts about the ancestors of a process, as far as they are unknown, up to one that was visited. A
+// command line whose request was refused is requested again.
+func (o *untracedProcesses) ancestors(child *tick.Process, at int64, visited map[uint32]bool) {
 	for range mostAncestors {
+		pid := child.PPID
 		if pid == 0 || visited[pid] {
 			return
 		}
 		visited[pid] = true
-		x := o.known[pid]
+		x := o.current(pid, at, child.Started)
 		if x == nil {
 			if x = o.read(pid, at); x == nil {
 				return
@@ -190,7 +219,7 @@ func (o *untracedProcesses) ancestors(pid uint32, at int64, visited map[uint32]b
 		} else if !x.requested && x.start != 0 {
 			o.requestProgram(x)
 		}
-		pid = x.PPID
+		child = &x.Process
 	}
 }
 
@@ -228,7 +257,7 @@ func (o *untracedProcesses) with(traced []tick.Process, at int64) []tick.Process
 	}
 	for i := range traced {
 		if p := &traced[i]; p.Ended.IsZero() {
-			o.ancestors(p.PPID, at, visited)
+			o.ancestors(p, at, visited)
 		}
 	}
 	return o.list()

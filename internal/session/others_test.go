@@ -4,7 +4,9 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -66,6 +68,80 @@ func TestOthersWithAUsedNumber(t *testing.T) {
 		o.note([]events.Wait{w}, func(uint32) bool { return false })
 		if got := o.known[gone].Comm; got != want {
 			t.Errorf("started at %d: %s, want %s", start, got, want)
+		}
+	}
+}
+
+// references returns what can refer to a process at a time: a turn of a thread that is not its main thread, a GPU that it
+// has open, and a child.
+func references(t *testing.T, pid, child uint32) map[string]func(o *untracedProcesses, at int64) {
+	none := func(uint32) bool { return false }
+	return map[string]func(o *untracedProcesses, at int64){
+		"turn": func(o *untracedProcesses, at int64) {
+			w := taken(pid, time.Millisecond)
+			w.Start, w.Who.TID, w.Who.Start = at-w.Duration, pid+1, 650
+			o.note([]events.Wait{w}, none)
+		},
+		"opened GPU": func(o *untracedProcesses, at int64) {
+			o.did([]tick.HostSum{{HostKey: tick.HostKey{Kind: tick.HostGPUOpen, PID: pid}, Comm: "p9", Count: 1}}, at, none)
+		},
+		"parent": func(o *untracedProcesses, at int64) {
+			p, err := o.fs.Process(child)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.with([]tick.Process{describe(&p)}, at)
+		},
+	}
+}
+
+// A process that got the number of an earlier one long after that ended does not get its facts, whatever refers to it. An
+// ended process keeps its facts while its number is free, or has an owner that cannot be meant.
+func TestOthersWithANumberUsedLater(t *testing.T) {
+	const pid, child = 9, 8 // the child starts at 700
+	for _, tt := range []struct {
+		name       string
+		known, now int // start of the known process (0: it ended unread), and of the one that has its number now (0: none)
+		thread     bool
+		at         time.Duration // since the last check
+		want       string
+		parent     string // name of the child's parent
+	}{
+		{"the same", 500, 500, false, checkAgain, "old", "old"},
+		{"none", 500, 0, false, checkAgain, "old", "old"},
+		{"another", 500, 600, false, checkAgain, "p9", "p9"},
+		{"another, soon", 500, 600, false, checkAgain - 1, "old", "old"},
+		{"another after one that ended unread", 0, 600, false, checkAgain, "p9", "p9"},
+		{"another that started after the child", 500, 800, false, checkAgain, "p9", "old"},
+		{"a thread", 500, 600, true, checkAgain, "old", "old"},
+	} {
+		for what, refer := range references(t, pid, child) {
+			t.Run(tt.name+"/"+what, func(t *testing.T) {
+				root := t.TempDir()
+				processWith(t, root, child, pid, 700)
+				if tt.now != 0 {
+					processWith(t, root, pid, 1, tt.now)
+				}
+				if tt.thread {
+					path := filepath.Join(root, "proc", strconv.Itoa(pid), "status")
+					if err := os.WriteFile(path, []byte("Tgid:\t7\nPPid:\t1\nUid:\t0\t0\t0\t0\nVmSize:\t1 kB\nThreads:\t2\n"), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				o := untracedProcesses{fs: proc.FS{Root: filepath.Join(root, "proc")},
+					known: map[uint32]*untracedProcess{pid: {Process: tick.Process{PID: pid, Comm: "old"}, start: uint64(tt.known)}}}
+				want := map[bool]string{false: tt.want, true: tt.parent}[what == "parent"]
+				refer(&o, int64(tt.at))
+				if got := o.known[pid].Comm; got != want {
+					t.Errorf("it is %s, want %s", got, want)
+				}
+				before := o.list()
+				processWith(t, root, pid, 1, 650)
+				refer(&o, int64(tt.at))
+				if diff := cmp.Diff(before, o.list()); diff != "" {
+					t.Errorf("it was read again at once (-before +after):\n%s", diff)
+				}
+			})
 		}
 	}
 }
