@@ -29,7 +29,7 @@ type untracedProcesses struct {
 type untracedProcess struct {
 	tick.Process
 	start uint64 // its StartTicks; 0: unknown. events.Thread has the lower half
-	seen  int64  // Unix ns: end of the last wait it had a part in
+	seen  int64  // Unix ns: when it last had a part, or was an ancestor of a traced process
 	again int64  // Unix ns: time of the second read, when its exec should be over; 0: never
 
 	checked   int64 // Unix ns: time of the last check that no other process has its number
@@ -216,7 +216,7 @@ func (o *untracedProcesses) ancestors(child *tick.Process, at int64, visited map
 				return
 			}
 			o.known[pid] = x
-		} else if !x.requested && x.start != 0 {
+		} else if x.seen = max(x.seen, at); !x.requested && x.start != 0 {
 			o.requestProgram(x)
 		}
 		child = &x.Process

@@ -324,3 +324,25 @@ func TestAncestors(t *testing.T) {
 		}
 	}
 }
+
+// The ancestors of a traced process stay known with their command lines while many other processes have a part.
+func TestAncestorsAreNotEvicted(t *testing.T) {
+	parent := uint32(os.Getppid())
+	asked := 0
+	o := untracedProcesses{known: map[uint32]*untracedProcess{}, request: func(x *untracedProcess) bool {
+		if x.PID == parent {
+			asked++
+		}
+		return true
+	}}
+	self := []tick.Process{{PID: uint32(os.Getpid()), PPID: parent}}
+	o.with(self, 1)
+	for i := range maxOthers {
+		at := 2 + int64(i)
+		o.add(&events.Thread{PID: 1<<30 + uint32(i)}, at)
+		o.with(self, at)
+	}
+	if asked != 1 {
+		t.Errorf("the command line of the parent was requested %d times, want once", asked)
+	}
+}
