@@ -40,7 +40,7 @@ func (f FS) WithOpen(devices []Device, skip map[uint32]bool) (found []uint32, un
 		if left <= 0 {
 			return found, unread + uint64(len(pids)-i), nil
 		}
-		has, n, err := f.hasOpen(pid, devices, min(left, maxOpenOfOne))
+		has, n, err := f.hasOpen(pid, devices, min(left, maxOpenOfOne), charDevice)
 		left -= n + 1
 		switch {
 		case has:
@@ -54,9 +54,10 @@ func (f FS) WithOpen(devices []Device, skip map[uint32]bool) (found []uint32, un
 
 var errTooManyOpen = errors.New("too many open files")
 
-// hasOpen reports whether a process has all devices open, and at how many open files it looked, at most at most. If
-// it has more, and the devices are not among these, the error is errTooManyOpen.
-func (f FS) hasOpen(pid uint32, devices []Device, most int) (has bool, n int, err error) {
+// hasOpen reports whether a process has all devices open, and at how many open files it looked, at most at most. device
+// returns the device of an open file by its directory and name. Without all devices the error is that of the first file
+// whose device could not be read, or errTooManyOpen if there are more files. Files that were closed meanwhile are none.
+func (f FS) hasOpen(pid uint32, devices []Device, most int, device func(dir int, name string) (Device, error)) (has bool, n int, err error) {
 	dir, err := os.Open(f.path(strconv.FormatUint(uint64(pid), 10), "fd"))
 	if err != nil {
 		return false, 0, err
@@ -66,13 +67,11 @@ func (f FS) hasOpen(pid uint32, devices []Device, most int) (has bool, n int, er
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, 0, err
 	}
-	missing := slices.Clone(devices)
+	missing, unread := slices.Clone(devices), error(nil)
 	for n, name := range names {
-		d, err := charDevice(int(dir.Fd()), name)
-		switch {
-		case errors.Is(err, unix.ENOENT): // closed meanwhile
-		case err != nil:
-			return false, n, err
+		d, err := device(int(dir.Fd()), name)
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			unread = cmp.Or(unread, err) // such as EACCES for a file of another user's FUSE mount
 		}
 		if at := slices.Index(missing, d); at >= 0 {
 			if missing = slices.Delete(missing, at, at+1); len(missing) == 0 {
@@ -81,11 +80,9 @@ func (f FS) hasOpen(pid uint32, devices []Device, most int) (has bool, n int, er
 		}
 	}
 	if len(names) == most {
-		err = errTooManyOpen
-	} else {
-		err = nil
+		unread = cmp.Or(unread, errTooManyOpen)
 	}
-	return false, len(names), err
+	return false, len(names), unread
 }
 
 // charDevice returns the device of an open file, zero if it is none below a directory /dev.

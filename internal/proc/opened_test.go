@@ -1,12 +1,15 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"ingero/internal/testkit"
 )
@@ -67,6 +70,43 @@ func TestWithOpenIsBounded(t *testing.T) {
 	got, unread, err := FS{Root: root}.WithOpen([]Device{{1, 5}}, nil)
 	if err != nil || len(got) != 0 || unread != 1 {
 		t.Errorf("%v, %d unread, error %v; want one unread", got, unread, err)
+	}
+}
+
+// An open file whose device cannot be read, as one of another user's FUSE mount, does not hide the other files.
+func TestHasOpenWithAnUnreadableFile(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "7", "fd")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i, file := range []string{"/dev/zero", "/dev/zero", "/dev/full", "/dev/full"} { // two each: one may be the unreadable one
+		if err := os.Symlink(file, filepath.Join(dir, fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	zero, full, urandom := Device{1, 5}, Device{1, 7}, Device{1, 9}
+	for _, tt := range []struct {
+		name    string
+		first   error // for the first file
+		devices []Device
+		want    bool
+		err     error
+	}{
+		{"all open", unix.EACCES, []Device{full, zero}, true, nil},
+		{"one missing", unix.EACCES, []Device{zero, urandom}, false, unix.EACCES},
+		{"one missing, and a file closed", unix.ENOENT, []Device{zero, urandom}, false, nil},
+	} {
+		calls := 0
+		has, _, err := FS{Root: root}.hasOpen(7, tt.devices, maxOpenOfOne, func(dir int, name string) (Device, error) {
+			if calls++; calls == 1 {
+				return Device{}, tt.first
+			}
+			return charDevice(dir, name)
+		})
+		if has != tt.want || !errors.Is(err, tt.err) {
+			t.Errorf("%s: %t, error %v; want %t, %v", tt.name, has, err, tt.want, tt.err)
+		}
 	}
 }
 
