@@ -15,18 +15,25 @@ import (
 // Device is a character device.
 type Device struct{ Major, Minor uint32 }
 
+// Opened is a process with the devices that it has open.
+type Opened struct {
+	PID     uint32
+	Devices []Device
+}
+
 // Bounds of WithOpen.
 const (
 	maxOpenOfOne = 1 << 12 // open files of a process
 	maxOpenOfAll = 1 << 17 // processes and open files
 )
 
-// WithOpen lists the processes that have all of some character devices open, except those to skip, the highest PID
-// first. unread counts the processes whose open files could not be read, or were not all looked at: too many.
+// WithOpen lists the processes that have one of some character devices or more open, except those to skip, the highest
+// PID first. unread counts the processes whose open files could not all be read, or were not all looked at: too many. Such
+// a process is listed, too, if one of the devices was found. With all devices, it is not counted.
 //
 // It opens none of the files. A user can make a file system of their own that does not answer, and call a file of it
 // /dev/nvidia0: so WithOpen asks no file system, and believes the device number rather than the name.
-func (f FS) WithOpen(devices []Device, skip map[uint32]bool) (found []uint32, unread uint64, err error) {
+func (f FS) WithOpen(devices []Device, skip map[uint32]bool) (found []Opened, unread uint64, err error) {
 	pids, err := f.pids()
 	if err != nil {
 		return nil, 0, err
@@ -40,12 +47,12 @@ func (f FS) WithOpen(devices []Device, skip map[uint32]bool) (found []uint32, un
 		if left <= 0 {
 			return found, unread + uint64(len(pids)-i), nil
 		}
-		has, n, err := f.hasOpen(pid, devices, min(left, maxOpenOfOne), charDevice)
+		has, n, err := f.opened(pid, devices, min(left, maxOpenOfOne), charDevice)
 		left -= n + 1
-		switch {
-		case has:
-			found = append(found, pid)
-		case err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH): // else it has ended
+		if len(has) > 0 {
+			found = append(found, Opened{pid, has})
+		}
+		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH) { // else it has ended
 			unread++
 		}
 	}
@@ -54,18 +61,18 @@ func (f FS) WithOpen(devices []Device, skip map[uint32]bool) (found []uint32, un
 
 var errTooManyOpen = errors.New("too many open files")
 
-// hasOpen reports whether a process has all devices open, and at how many open files it looked, at most at most. device
+// opened returns which devices a process has open, and at how many open files it looked, at most at most. device
 // returns the device of an open file by its directory and name. Without all devices the error is that of the first file
 // whose device could not be read, or errTooManyOpen if there are more files. Files that were closed meanwhile are none.
-func (f FS) hasOpen(pid uint32, devices []Device, most int, device func(dir int, name string) (Device, error)) (has bool, n int, err error) {
+func (f FS) opened(pid uint32, devices []Device, most int, device func(dir int, name string) (Device, error)) (has []Device, n int, err error) {
 	dir, err := os.Open(f.path(strconv.FormatUint(uint64(pid), 10), "fd"))
 	if err != nil {
-		return false, 0, err
+		return nil, 0, err
 	}
 	defer func() { _ = dir.Close() }() // read-only
 	names, err := dir.Readdirnames(most)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return false, 0, err
+		return nil, 0, err
 	}
 	missing, unread := slices.Clone(devices), error(nil)
 	for n, name := range names {
@@ -74,15 +81,16 @@ func (f FS) hasOpen(pid uint32, devices []Device, most int, device func(dir int,
 			unread = cmp.Or(unread, err) // such as EACCES for a file of another user's FUSE mount
 		}
 		if at := slices.Index(missing, d); at >= 0 {
+			has = append(has, d)
 			if missing = slices.Delete(missing, at, at+1); len(missing) == 0 {
-				return true, n + 1, nil
+				return has, n + 1, nil
 			}
 		}
 	}
 	if len(names) == most {
 		unread = cmp.Or(unread, errTooManyOpen)
 	}
-	return false, len(names), unread
+	return has, len(names), unread
 }
 
 // charDevice returns the device of an open file, zero if it is none below a directory /dev.

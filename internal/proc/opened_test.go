@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -37,17 +38,22 @@ func TestWithOpen(t *testing.T) {
 		name    string
 		devices []Device
 		skip    map[uint32]bool
-		want    bool
+		want    []Device
 	}{
-		{"one", []Device{zero}, nil, true},
-		{"two", []Device{full, zero}, nil, true},
-		{"one to skip", []Device{full, zero}, map[uint32]bool{pid: true}, false},
-		{"one of two", []Device{zero, {5, 0}}, nil, false},
-		{"a file with a device's name", []Device{urandom}, nil, false},
+		{"one", []Device{zero}, nil, []Device{zero}},
+		{"two", []Device{full, zero}, nil, []Device{zero, full}},
+		{"one to skip", []Device{full, zero}, map[uint32]bool{pid: true}, nil},
+		{"one of two", []Device{zero, {5, 0}}, nil, []Device{zero}},
+		{"a file with a device's name", []Device{urandom}, nil, nil},
 	} {
-		got, _, err := FS{}.WithOpen(tt.devices, tt.skip)
-		if err != nil || slices.Contains(got, pid) != tt.want {
-			t.Errorf("%s: %v, error %v; want %d there: %t", tt.name, got, err, pid, tt.want)
+		found, _, err := FS{}.WithOpen(tt.devices, tt.skip)
+		var got []Device
+		if at := slices.IndexFunc(found, func(x Opened) bool { return x.PID == pid }); at >= 0 {
+			got = found[at].Devices
+			slices.SortFunc(got, func(a, b Device) int { return cmp.Compare(a.Minor, b.Minor) })
+		}
+		if err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%s: it has %v open, error %v; want %v", tt.name, got, err, tt.want)
 		}
 	}
 	child.Send("end")
@@ -74,7 +80,7 @@ func TestWithOpenIsBounded(t *testing.T) {
 }
 
 // An open file whose device cannot be read, as one of another user's FUSE mount, does not hide the other files.
-func TestHasOpenWithAnUnreadableFile(t *testing.T) {
+func TestOpenedWithAnUnreadableFile(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "7", "fd")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -90,22 +96,22 @@ func TestHasOpenWithAnUnreadableFile(t *testing.T) {
 		name    string
 		first   error // for the first file
 		devices []Device
-		want    bool
+		want    int // open devices
 		err     error
 	}{
-		{"all open", unix.EACCES, []Device{full, zero}, true, nil},
-		{"one missing", unix.EACCES, []Device{zero, urandom}, false, unix.EACCES},
-		{"one missing, and a file closed", unix.ENOENT, []Device{zero, urandom}, false, nil},
+		{"all open", unix.EACCES, []Device{full, zero}, 2, nil},
+		{"one missing", unix.EACCES, []Device{zero, urandom}, 1, unix.EACCES},
+		{"one missing, and a file closed", unix.ENOENT, []Device{zero, urandom}, 1, nil},
 	} {
 		calls := 0
-		has, _, err := FS{Root: root}.hasOpen(7, tt.devices, maxOpenOfOne, func(dir int, name string) (Device, error) {
+		has, _, err := FS{Root: root}.opened(7, tt.devices, maxOpenOfOne, func(dir int, name string) (Device, error) {
 			if calls++; calls == 1 {
 				return Device{}, tt.first
 			}
 			return charDevice(dir, name)
 		})
-		if has != tt.want || !errors.Is(err, tt.err) {
-			t.Errorf("%s: %t, error %v; want %t, %v", tt.name, has, err, tt.want, tt.err)
+		if len(has) != tt.want || !errors.Is(err, tt.err) {
+			t.Errorf("%s: %v, error %v; want %d, %v", tt.name, has, err, tt.want, tt.err)
 		}
 	}
 }
