@@ -85,6 +85,9 @@ func (u *gpuUsers) take() (users []tick.HostSum, unread uint64) {
 	case x := <-u.looks:
 		u.looking = false
 		u.unread = max(u.unread, x.unread)
+		u.found = slices.DeleteFunc(u.found, func(old tick.HostSum) bool { // a later look at a GPU replaces an earlier one
+			return slices.ContainsFunc(x.users, func(s tick.HostSum) bool { return s.Object == old.Object })
+		})
 		u.found = append(u.found, x.users...)
 	default:
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -130,13 +131,30 @@ func TestGPUUsers(t *testing.T) {
 	}
 }
 
-// A tick gets as many users as can be described in it.
+// A tick gets as many users as can be described in it. Those of a later look at a GPU replace the ones that wait.
 func TestGPUUsersOfManyGPUs(t *testing.T) {
 	u := newGPUUsers(proc.FS{}, gpu.Machine{})
-	u.looks <- gpuLook{users: make([]tick.HostSum, 2*lookups+1)}
-	for _, want := range []int{lookups, lookups, 1, 0} {
-		if got, _ := u.take(); len(got) != want {
-			t.Errorf("%d users, want %d", len(got), want)
+	of := func(gpu string, n int) []tick.HostSum {
+		return slices.Repeat([]tick.HostSum{{HostKey: tick.HostKey{Object: gpu}}}, n)
+	}
+	for _, step := range []struct {
+		look []tick.HostSum
+		want []tick.HostSum
+	}{
+		{of("0", 2*lookups+1), of("0", lookups)},
+		{nil, of("0", lookups)},
+		{nil, of("0", 1)},
+		{nil, nil},
+		{append(of("0", 2*lookups), of("1", 1)...), of("0", lookups)},
+		{of("0", 2), append(of("1", 1), of("0", 2)...)},
+		{nil, nil},
+	} {
+		if step.look != nil {
+			u.looks <- gpuLook{users: step.look}
+		}
+		got, _ := u.take()
+		if diff := cmp.Diff(step.want, got); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
 		}
 	}
 }
